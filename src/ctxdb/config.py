@@ -1,0 +1,142 @@
+"""Where the database is and where the transcripts are.
+
+Each setting is taken from the first of these that has it:
+
+1. the command line: ``--db``, ``--root``
+2. the environment: ``CTXDB_DB``, ``CLAUDE_CONFIG_DIR`` (a comma list; each folder in it has a
+   ``projects`` folder)
+3. ``$XDG_CONFIG_HOME/ctxdb/config.toml`` (``~/.config/ctxdb/config.toml``)::
+
+       db = "~/work/transcripts.db"
+       roots = ["~/.claude/projects", "/backup/laptop/.claude/projects"]
+
+4. the default: ``$XDG_DATA_HOME/ctxdb/ctxdb.db`` (``~/.local/share/ctxdb/ctxdb.db``), and
+   ``~/.claude/projects`` with ``~/.config/claude/projects``.
+
+A root that does not exist is no error here: a disk may be unmounted, and of the two default roots
+most people have one.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctxdb.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DEFAULT_ROOTS = ("~/.claude/projects", "~/.config/claude/projects")
+SETTINGS = ("db", "roots")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What every command needs to know. Paths are absolute; nothing in here was looked up."""
+
+    db_path: Path
+    roots: tuple[str, ...]  # strings: os.scandir gives names back as it was given them
+
+
+def load(
+    db: Path | None = None,
+    roots: Sequence[Path] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Config:
+    """Return the settings in force, given what the command line says."""
+    path = config_file(environ)
+    settings = _read(path)
+    return Config(
+        db_path=_db_path(db, environ, settings, path),
+        roots=_roots(roots, environ, settings, path),
+    )
+
+
+def _db_path(
+    db: Path | None,
+    environ: Mapping[str, str],
+    settings: Mapping[str, object],
+    settings_path: Path,
+) -> Path:
+    if db is not None:
+        return _absolute(db)
+    if environ.get("CTXDB_DB"):
+        return _absolute(environ["CTXDB_DB"])
+    if "db" in settings:
+        value = settings["db"]
+        if not isinstance(value, str) or not value:
+            raise ConfigError(settings_path, "db must be a path in quotes")
+        return _absolute(value, settings_path.parent)
+    return data_dir(environ) / "ctxdb.db"
+
+
+def _roots(
+    roots: Sequence[Path] | None,
+    environ: Mapping[str, str],
+    settings: Mapping[str, object],
+    settings_path: Path,
+) -> tuple[str, ...]:
+    if roots:
+        found = [_absolute(root) for root in roots]
+    elif claude_dirs := _comma_list(environ.get("CLAUDE_CONFIG_DIR", "")):
+        found = [_absolute(part) / "projects" for part in claude_dirs]
+    elif "roots" in settings:
+        value = settings["roots"]
+        if not isinstance(value, list) or not value or not all(_is_path(item) for item in value):
+            raise ConfigError(
+                settings_path, 'roots must be a list of paths: roots = ["...", "..."]'
+            )
+        found = [_absolute(item, settings_path.parent) for item in value]
+    else:
+        found = [_absolute(root) for root in DEFAULT_ROOTS]
+    return tuple(dict.fromkeys(str(root) for root in found))
+
+
+def config_file(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where the configuration file would be."""
+    return _xdg(environ, "XDG_CONFIG_HOME", "~/.config") / "ctxdb" / "config.toml"
+
+
+def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder that the default database and the demo live in."""
+    return _xdg(environ, "XDG_DATA_HOME", "~/.local/share") / "ctxdb"
+
+
+def _read(path: Path) -> Mapping[str, object]:
+    try:
+        text = path.read_bytes().decode()
+        settings = tomllib.loads(text)
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise ConfigError(path, f"not valid TOML: {e}") from e
+    except OSError as e:
+        raise ConfigError(path, e.strerror or str(e)) from e
+    # A misspelt setting that is silently ignored would index the wrong folders.
+    for name in settings:
+        if name not in SETTINGS:
+            raise ConfigError(path, f"unknown setting {name!r}; there are: {', '.join(SETTINGS)}")
+    return settings
+
+
+def _comma_list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
+    # The XDG specification: a relative path is invalid and must be ignored.
+    value = environ.get(name, "")
+    return Path(value) if value.startswith("/") else _absolute(default)
+
+
+def _absolute(path: Path | str, base: Path | None = None) -> Path:
+    # Not resolve(): whether the database is a symbolic link is for the store to judge.
+    return Path(os.path.abspath((base or Path.cwd()) / Path(path).expanduser()))  # noqa: PTH100

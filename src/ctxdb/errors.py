@@ -1,0 +1,119 @@
+"""Everything that can go wrong in a way a person can do something about.
+
+::
+
+    CtxdbError                     exit 1
+    ├── UsageError                 exit 2   the command line asks for something impossible
+    ├── ConfigError                exit 1   a setting in config.toml is wrong
+    ├── LockHeld                   exit 3   another process is writing to this database
+    ├── IncompleteInstallation     exit 1   migrations/ or sql/ did not come with the package
+    └── DatabaseError              exit 1
+        ├── NoDatabase                      nothing has been synced yet
+        ├── NotOurDatabase                  a SQLite file that ctxdb did not make, or no SQLite file
+        ├── NewerSchema                     made by a newer ctxdb than this one
+        ├── DamagedDatabase                 SQLite cannot read it
+        └── UnsafeDatabase                  someone else's file, or a symbolic link
+
+Each carries its facts as attributes and says them in one line, which is all that the command line
+prints. No message quotes transcript text: a path and an offset are enough to find it.
+Anything else that escapes is a bug and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+
+class CtxdbError(Exception):
+    """A failure with a one-line reason; the root of the tree above."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(CtxdbError):
+    """The command line asks for something impossible."""
+
+    exit_code = 2
+
+
+class ConfigError(CtxdbError):
+    """A setting in the configuration file is wrong, or the file cannot be read."""
+
+    def __init__(self, path: os.PathLike[str] | str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
+
+class LockHeld(CtxdbError):
+    """Another process is writing to this database."""
+
+    exit_code = 3
+
+    def __init__(self, db_path: os.PathLike[str] | str, pid: int | None, version: str = "") -> None:
+        who = "another process" if pid is None else f"process {pid}"
+        running = f" (ctxdb {version})" if version else ""
+        super().__init__(f"{who}{running} is writing to {db_path}; try again later, or use --wait")
+        self.db_path = db_path
+        self.pid = pid
+        self.version = version
+
+
+class IncompleteInstallation(CtxdbError):
+    """A folder that ships with ctxdb is not there."""
+
+    def __init__(self, name: str, looked_in: Iterable[os.PathLike[str] | str]) -> None:
+        places = ", ".join(str(place) for place in looked_in)
+        super().__init__(
+            f"this installation of ctxdb is incomplete: no {name}/ in {places}; install it again"
+        )
+        self.name = name
+
+
+class DatabaseError(CtxdbError):
+    """A database that cannot be used as it is; `path` says which, `why` the reason."""
+
+    def __init__(self, path: os.PathLike[str] | str, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+        self.why = why
+
+
+class NoDatabase(DatabaseError):
+    """There is no database yet."""
+
+    def __init__(self, path: os.PathLike[str] | str) -> None:
+        super().__init__(path, "no database yet; `ctxdb sync` makes it")
+
+
+class NotOurDatabase(DatabaseError):
+    """A file that ctxdb did not make; it is left alone."""
+
+    def __init__(
+        self, path: os.PathLike[str] | str, why: str = "this is not a ctxdb database"
+    ) -> None:
+        super().__init__(path, why)
+
+
+class NewerSchema(DatabaseError):
+    """Made by a newer ctxdb: `unknown` names the migrations this one has never heard of."""
+
+    def __init__(self, path: os.PathLike[str] | str, unknown: Iterable[str]) -> None:
+        self.unknown = tuple(unknown)
+        super().__init__(
+            path,
+            "made by a newer version of ctxdb"
+            f" (unknown migration {', '.join(self.unknown)}); upgrade ctxdb",
+        )
+
+
+class DamagedDatabase(DatabaseError):
+    """SQLite cannot read the file."""
+
+
+class UnsafeDatabase(DatabaseError):
+    """Someone else could read or swap this file; it is neither read nor written."""

@@ -1,0 +1,167 @@
+"""One writer per database.
+
+The lock is an flock on ``<database>.lock``: the kernel drops it when the process dies, however it
+dies, so there is never a stale one to clean up. The file itself stays (removing it would let two
+processes lock two different files of the same name) and says who holds the lock: ``pid version``.
+Those words are for people; only the flock counts.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import weakref
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from ctxdb import __version__
+from ctxdb.errors import CtxdbError, LockHeld, UnsafeDatabase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+
+class Writer(NamedTuple):
+    """Who holds a lock, as the lock file says."""
+
+    pid: int
+    version: str
+
+
+class WriterLock:
+    """The right to write to one database, as a context manager.
+
+    With `wait` it blocks until the lock is free, else it raises LockHeld at once.
+    """
+
+    def __init__(self, db_path: Path, *, wait: bool = False) -> None:
+        self.db_path = db_path
+        self.path = lock_path(db_path)
+        self.wait = wait
+        self._fd: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, or raise LockHeld."""
+        if self._fd is not None:
+            raise RuntimeError("this lock is already held")
+        # The database and its side files hold transcripts: nobody else looks into a folder we make.
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as e:
+            raise CtxdbError(f"{self.path.parent}: {e.strerror}") from e
+        while True:
+            fd = self._open()
+            try:
+                self._flock(fd)
+                if self._is_still_there(fd):
+                    break
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)  # somebody removed the file while we waited for it
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()} {__version__}\n".encode(), 0)
+        self._fd = fd
+        _held.add(self)
+
+    def release(self) -> None:
+        """Give the lock back. Safe to call twice."""
+        fd, self._fd = self._fd, None
+        _held.discard(self)
+        if fd is not None:
+            os.ftruncate(fd, 0)
+            os.close(fd)
+
+    def _open(self) -> int:
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError as e:
+            if e.errno == errno.ELOOP:
+                raise UnsafeDatabase(self.path, "the lock file is a symbolic link") from e
+            raise CtxdbError(f"{self.path}: {e.strerror}") from e
+        mode = stat.S_IMODE(os.fstat(fd).st_mode)
+        if mode & 0o077 and os.fstat(fd).st_uid == os.geteuid():
+            os.fchmod(fd, 0o600)
+        return fd
+
+    def _flock(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | (0 if self.wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            writer = _parse(os.pread(fd, 100, 0))
+            pid, version = writer or (None, "")
+            raise LockHeld(self.db_path, pid, version) from None
+        except OSError as e:
+            # Some network file systems have no locks. Two writers would still not corrupt the
+            # database, SQLite sees to that, but there SQLite has no locks either.
+            raise CtxdbError(f"{self.path}: cannot be locked: {e.strerror}") from e
+
+    def _is_still_there(self, fd: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self.path, follow_symlinks=False))  # noqa: PTH116
+        except FileNotFoundError:
+            return False
+
+    def __enter__(self) -> Self:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def lock_path(db_path: Path) -> Path:
+    """Return the lock file of that database."""
+    return db_path.with_name(db_path.name + ".lock")
+
+
+def current_writer(db_path: Path) -> Writer | None:
+    """Return who is writing to that database, as far as one can tell without touching the lock.
+
+    A reader that tried the lock could make a writer that starts at the same moment believe that
+    it is taken. So this goes by what the holder wrote and whether that process is alive.
+    """
+    try:
+        writer = _parse(lock_path(db_path).read_bytes()[:100])
+    except OSError:
+        return None
+    if writer is None:
+        return None
+    try:
+        os.kill(writer.pid, 0)
+    except ProcessLookupError:
+        return None
+    except PermissionError:
+        pass  # alive, and not ours
+    return writer
+
+
+def _parse(text: bytes) -> Writer | None:
+    pid, _, version = text.decode("ascii", "replace").strip().partition(" ")
+    # 0 and below mean process groups to kill(2), and pid_t has 32 bits.
+    if pid.isascii() and pid.isdigit() and 0 < int(pid) < 2**31:
+        return Writer(int(pid), version)
+    return None
+
+
+# A forked worker inherits the descriptor, and with it the lock: if this process were killed, the
+# orphan would keep the database locked. So children close it; that does not unlock it here.
+_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+
+
+def _close_in_child() -> None:
+    for lock in list(_held):
+        if lock._fd is not None:  # noqa: SLF001
+            os.close(lock._fd)  # noqa: SLF001
+            lock._fd = None  # noqa: SLF001
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

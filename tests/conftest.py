@@ -1,0 +1,53 @@
+"""Every test lives in a home of its own: none can see the transcripts of whoever runs it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Two busy cores make any deadline a coin toss.
+settings.register_profile("ctxdb", deadline=None)
+settings.load_profile("ctxdb")
+
+
+def pytest_report_header() -> str:
+    packages = ", ".join(f"{name} {version(name)}" for name in ("sqlite-utils", "watchdog"))
+    return f"SQLite {sqlite3.sqlite_version}, {packages}"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The home folder of this test, with nothing in it."""
+    folder = tmp_path / "home"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in list(os.environ):
+        if name.startswith(("XDG_", "CTXDB_", "CLAUDE")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(home / ".local/share"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".local/state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(home / ".run"))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    # ctxdb narrows the umask of its process, and some tests call it in this one.
+    mask = os.umask(0o022)
+    yield
+    os.umask(mask)

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctxdb import __version__
+from ctxdb.errors import CtxdbError, LockHeld, UnsafeDatabase
+from ctxdb.lock import Writer, WriterLock, current_writer, lock_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOLD = """
+import sys
+from pathlib import Path
+from ctxdb.lock import WriterLock
+with WriterLock(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "my.db"
+
+
+@contextmanager
+def another_process_holding(db: Path) -> Iterator[subprocess.Popen[str]]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, db],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_the_lock(db: Path) -> None:
+    with another_process_holding(db) as child:
+        with pytest.raises(LockHeld) as caught:
+            WriterLock(db).acquire()
+        assert caught.value.exit_code == 3
+        assert caught.value.pid == child.pid
+        assert f"process {child.pid} (ctxdb {__version__})" in str(caught.value)
+        assert current_writer(db) == Writer(child.pid, __version__)
+
+
+def test_a_killed_process_leaves_no_lock_behind(db: Path) -> None:
+    with another_process_holding(db) as child:
+        child.kill()
+        child.wait()
+        assert lock_path(db).read_text() == f"{child.pid} {__version__}\n"
+        assert current_writer(db) is None
+        with WriterLock(db):
+            assert current_writer(db) == Writer(os.getpid(), __version__)
+
+
+def test_with_wait_the_second_process_goes_on_when_the_first_ends(db: Path) -> None:
+    got_it = threading.Event()
+
+    def wait_for_it() -> None:
+        with WriterLock(db, wait=True):
+            got_it.set()
+
+    with another_process_holding(db) as child:
+        waiter = threading.Thread(target=wait_for_it)
+        waiter.start()
+        assert not got_it.wait(0.2)
+        assert child.stdin is not None
+        child.stdin.close()
+        assert got_it.wait(20)
+        waiter.join()
+
+
+def test_the_lock_file_stays_after_release_private_and_without_a_pid(db: Path) -> None:
+    with WriterLock(db):
+        assert stat.S_IMODE(lock_path(db).stat().st_mode) == 0o600
+        assert stat.S_IMODE(db.parent.stat().st_mode) == 0o700
+    assert lock_path(db).read_bytes() == b""
+    assert current_writer(db) is None
+
+
+def test_a_lock_file_that_others_could_read_is_made_private(db: Path) -> None:
+    db.parent.mkdir()
+    lock_path(db).touch(mode=0o644)
+    with WriterLock(db):
+        assert stat.S_IMODE(lock_path(db).stat().st_mode) == 0o600
+
+
+def test_a_lock_can_be_taken_again_after_release(db: Path) -> None:
+    lock = WriterLock(db)
+    for _ in range(2):
+        with lock:
+            pass
+    lock.release()  # once too often does no harm
+
+
+def test_a_lock_that_was_removed_while_waiting_is_not_the_lock(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = WriterLock(db)
+    real, calls = lock._flock, []
+
+    def remove_then_lock(fd: int) -> None:
+        if not calls:
+            lock_path(db).unlink()
+        calls.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(lock, "_flock", remove_then_lock)
+    with lock, pytest.raises(LockHeld):
+        WriterLock(db).acquire()
+    assert len(calls) == 2
+
+
+def _child_after_fork(ready: int, go_on: int) -> None:
+    os.write(ready, b"x")
+    os.read(go_on, 1)
+
+
+# Python 3.12 and later warn of forking beside threads, which pytest-xdist has.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_worker_does_not_keep_the_lock_of_its_parent(db: Path) -> None:
+    ready_out, ready_in = os.pipe()
+    go_on_out, go_on_in = os.pipe()
+    lock = WriterLock(db)
+    lock.acquire()
+    worker = multiprocessing.get_context("fork").Process(
+        target=_child_after_fork, args=(ready_in, go_on_out)
+    )
+    worker.start()
+    try:
+        os.read(ready_out, 1)
+        with pytest.raises(LockHeld):  # the child's close unlocked nothing here
+            WriterLock(db).acquire()
+        lock.release()
+        with WriterLock(db):  # and the worker, still alive, holds nothing
+            assert worker.is_alive()
+    finally:
+        os.write(go_on_in, b"x")
+        worker.join()
+        for fd in (ready_out, ready_in, go_on_out, go_on_in):
+            os.close(fd)
+
+
+def test_a_symbolic_link_in_place_of_the_lock_file_is_refused(db: Path, tmp_path: Path) -> None:
+    db.parent.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    lock_path(db).symlink_to(victim)
+    with pytest.raises(UnsafeDatabase):
+        WriterLock(db).acquire()
+    assert victim.read_text() == "precious"
+
+
+def test_a_folder_that_cannot_be_made_is_a_reason_and_not_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CtxdbError, match="file"):
+        WriterLock(tmp_path / "file" / "my.db").acquire()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"\n", b"hello", b"-1 0.1.0\n", b"0 0.1.0", b"9" * 40, b"\xff\xfe", "１２".encode()],  # noqa: RUF001
+)
+def test_nonsense_in_the_lock_file_names_nobody(db: Path, text: bytes) -> None:
+    db.parent.mkdir()
+    lock_path(db).write_bytes(text)
+    assert current_writer(db) is None
+    with WriterLock(db):
+        pass
