@@ -1,0 +1,46 @@
+"""Commits, pushes and pull requests: from what the tool reports, else from what git and gh print."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ctxdb.normalize.values import dict_of, int_of, text_of
+
+GitOp = tuple[str, str | None, str | None, int | None, str | None]  # kind, sha, branch, number, url
+
+_COMMIT = re.compile(r"^\[([^\]\s]+)(?: \(root-commit\))? ([0-9a-f]{7,40})\] ", re.M)
+_PUSH = re.compile(
+    r"^ [ *+=]? ?(?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}) +(\S+) -> (\S+)", re.M
+)
+_PULL = re.compile(r"https://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d+)\b")
+_RUNS_COMMIT = re.compile(r"\bgit\b[^\n|;&]*\bcommit\b")
+_RUNS_PUSH = re.compile(r"\bgit\b[^\n|;&]*\bpush\b")
+_RUNS_PULL = re.compile(r"\bgh\s+pr\s+create\b")
+
+
+def git_operations(reported: Any) -> list[GitOp] | None:
+    """What toolUseResult.gitOperation says."""
+    detail = dict_of(reported)
+    found: list[GitOp] = []
+    if commit := dict_of(detail.get("commit")):
+        found.append(("commit", text_of(commit.get("sha")), None, None, None))
+    if push := dict_of(detail.get("push")):
+        found.append(("push", None, text_of(push.get("branch")), None, None))
+    if pull := dict_of(detail.get("pr")):
+        found.append(("pr", None, None, int_of(pull.get("number")), text_of(pull.get("url"))))
+    return found or None
+
+
+def git_from_text(command: str | None, output: str | None) -> list[GitOp]:
+    """What a shell command and its output show: git prints `[branch sha] subject` for a commit."""
+    if not command or not output or ("git" not in command and "gh" not in command):
+        return []
+    found: list[GitOp] = []
+    if _RUNS_COMMIT.search(command):
+        found += [("commit", m[2], m[1], None, None) for m in _COMMIT.finditer(output)]
+    if _RUNS_PUSH.search(command):
+        found += [("push", None, m[2], None, None) for m in _PUSH.finditer(output)]
+    if _RUNS_PULL.search(command) and (pull := _PULL.search(output)):
+        found.append(("pr", None, None, int(pull[1]), pull[0]))
+    return found

@@ -1,0 +1,273 @@
+"""Tool calls and tool results: names, targets, outcomes (contract: tool_uses).
+
+A call and its result stand on different lines, often in different files, so each is read alone
+here; what needs both (exit code 0, duration, the file that was touched) is joined in the store.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ctxdb.normalize.files import call_file, result_file
+from ctxdb.normalize.git import git_operations
+from ctxdb.normalize.records import Call, Fact, Result
+from ctxdb.normalize.values import (
+    base64_size,
+    byte_length,
+    dict_of,
+    dump,
+    dump_without_base64,
+    int_of,
+    text_of,
+)
+
+# Names that Claude Code has changed since; the value is today's.
+RENAMED = {
+    "View": "Read",
+    "LSTool": "LS",
+    "Task": "Agent",
+    "BashOutput": "TaskOutput",
+    "AgentOutputTool": "TaskOutput",
+    "KillBash": "TaskStop",
+    "KillShell": "TaskStop",
+}
+# Where a tool's input says what it is about, most telling first; other tools: the first of these.
+_TARGETS: dict[str, tuple[str, ...]] = {
+    "Bash": ("command",),
+    "PowerShell": ("command",),
+    "Grep": ("pattern",),
+    "Glob": ("pattern",),
+    "WebSearch": ("query",),
+    "WebFetch": ("url",),
+    "Agent": ("description", "prompt"),
+    "Skill": ("skill", "command"),
+    "LS": ("path",),
+}
+_ANY_TARGET = (
+    "file_path",
+    "notebook_path",
+    "command",
+    "path",
+    "pattern",
+    "url",
+    "query",
+    "description",
+    "subject",
+    "skill",
+    "name",
+    "title",
+    "task_id",
+    "taskId",
+    "bash_id",
+    "shell_id",
+    "agentId",
+    "prompt",
+    "text",
+)
+_REJECTED = (
+    "The user doesn't want to",
+    "Permission for this action was denied",
+    "Claude requested permissions",
+    "User chose to stay in plan mode",
+    "User rejected tool use",
+)
+_INTERRUPTED = ("[Request interrupted", "Permission prompt was aborted")
+_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b")
+_PERSISTED = re.compile(r"Full output saved to: (\S[^\n]*)")
+
+
+def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
+    """The one thing a person would look for."""
+    for key in _TARGETS.get(name, ()):
+        if found := text_of(tool_input.get(key)):
+            return found
+    for key in _ANY_TARGET:
+        if found := text_of(tool_input.get(key)):
+            return found
+    questions = tool_input.get("questions")
+    if type(questions) is list and questions and type(questions[0]) is dict:
+        return text_of(questions[0].get("question"))
+    for value in tool_input.values():
+        if found := text_of(value):
+            return found
+    return None
+
+
+def read_call(block: dict[str, Any]) -> Call | None:
+    """A tool_use or server_tool_use block; None when it has no id to be known by."""
+    tool_use_id = text_of(block.get("id"))
+    if tool_use_id is None:
+        return None
+    raw_name = text_of(block.get("name")) or "unknown"
+    name = RENAMED.get(raw_name, raw_name)
+    tool_input = block.get("input")
+    fields = tool_input if type(tool_input) is dict else {}
+    server = None
+    if raw_name.startswith("mcp__"):
+        server = raw_name[5:].partition("__")[0] or None
+    path, operation, added, removed = call_file(name, fields)
+    return Call(
+        tool_use_id,
+        name,
+        raw_name,
+        server,
+        dump_without_base64(tool_input if tool_input is not None else {}),
+        target_of(name, fields),
+        path,
+        operation,
+        added,
+        removed,
+        text_of(fields.get("prompt")) if name == "Agent" else None,
+    )
+
+
+def _content(content: Any) -> str | None:
+    if type(content) is str:
+        return content or None
+    if type(content) is not list:
+        return None if content is None else dump(content)
+    parts: list[str] = []
+    for block in content:
+        if type(block) is str:
+            parts.append(block)
+            continue
+        if type(block) is not dict:
+            continue
+        what = block.get("type")
+        if what == "text":
+            if found := text_of(block.get("text")):
+                parts.append(found)
+        elif what in ("image", "document"):
+            source = dict_of(block.get("source"))
+            size = base64_size(source.get("data"))
+            parts.append(f"[{what} {source.get('media_type') or ''} {size or 0} bytes]")
+        elif what == "tool_reference":
+            parts.append(f"[tool {block.get('tool_name') or block.get('name') or ''}]")
+        else:
+            parts.append(dump_without_base64(block))
+    return "\n\n".join(parts) or None
+
+
+def _status(is_error: bool, text: str, detail: Any, denial: Any) -> str:
+    said = detail if type(detail) is str else ""
+    said = said.removeprefix("Error: ")
+    if denial or (is_error and (text.startswith(_REJECTED) or said.startswith(_REJECTED))):
+        return "rejected"
+    if type(detail) is dict and detail.get("interrupted") is True:
+        return "interrupted"
+    if is_error and (text.startswith(_INTERRUPTED) or said.startswith(_INTERRUPTED)):
+        return "interrupted"
+    return "error" if is_error else "ok"
+
+
+def _milliseconds(detail: dict[str, Any]) -> int | None:
+    for key in ("durationMs", "totalDurationMs"):
+        if (found := int_of(detail.get(key))) is not None:
+            return found
+    seconds = detail.get("durationSeconds")
+    if type(seconds) in (int, float) and 0 <= seconds < 1e9:
+        return round(seconds * 1000)
+    return None
+
+
+def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | None:
+    """A tool_result block with the line's toolUseResult; None when it names no call."""
+    tool_use_id = text_of(block.get("tool_use_id"))
+    if tool_use_id is None:
+        return None
+    is_error = block.get("is_error") is True
+    text = _content(block.get("content"))
+    head = text or ""
+    status = _status(is_error, head, detail, denial)
+    fields = detail if type(detail) is dict else {}
+    match = _EXIT_CODE.match(head) if is_error else None
+    path = text_of(fields.get("persistedOutputPath"))
+    if path is None and head.startswith("<persisted-output>"):
+        saved = _PERSISTED.search(head, 0, 2000)
+        path = saved.group(1).strip() if saved else None
+    size = int_of(fields.get("persistedOutputSize")) if path else None
+    return Result(
+        tool_use_id,
+        status,
+        1 if is_error else 0,
+        int(match.group(1)) if match else None,
+        0 if fields.get("backgroundTaskId") or fields.get("returnCodeInterpretation") else 1,
+        text,
+        byte_length(head) if size is None else size,
+        path,
+        _milliseconds(fields) if fields else None,
+        result_file(fields, head) if not is_error else None,
+        git_operations(fields.get("gitOperation")) if "gitOperation" in fields else None,
+    )
+
+
+def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
+    """What a result says of the agents it started."""
+    if type(detail) is not dict:
+        return None
+    status = detail.get("status")
+    if agent_id := text_of(detail.get("agentId")):
+        known = {"completed": "completed", "async_launched": "launched"}
+        return [
+            Fact(
+                agent_id,
+                "result",
+                tool_use_id,
+                at,
+                kind="task",
+                agent_type=text_of(detail.get("agentType")),
+                model=text_of(detail.get("resolvedModel")) or text_of(detail.get("model")),
+                status=known.get(status) if type(status) is str else None,
+                prompt=text_of(detail.get("prompt")),
+            )
+        ]
+    if status == "teammate_spawned":
+        name = text_of(detail.get("agent_id")) or text_of(detail.get("teammate_id"))
+        if name:
+            return [
+                Fact(
+                    name,
+                    "result",
+                    tool_use_id,
+                    at,
+                    kind="teammate",
+                    agent_type=text_of(detail.get("agent_type")),
+                    description=text_of(detail.get("name")),
+                    model=text_of(detail.get("model")),
+                    status="launched",
+                    prompt=text_of(detail.get("prompt")),
+                )
+            ]
+    run = text_of(detail.get("runId"))
+    if run and (detail.get("transcriptDir") or detail.get("scriptPath") or run.startswith("wf_")):
+        run = run if run.startswith("wf_") else f"wf_{run}"
+        return [Fact(run, "workflow", tool_use_id, at)]
+    return None
+
+
+_NOTICE = re.compile(r"<(?:task|agent)-notification>(.*?)(?:</(?:task|agent)-notification>|\Z)", re.S)
+_NOTICE_ID = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>")
+_NOTICE_STATUS = re.compile(r"<status>([^<]+)</status>")
+_NOTICE_CALL = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
+_ENDED = {"completed": "completed", "failed": "failed", "killed": "failed", "error": "failed"}
+
+
+def notice_facts(text: str | None, at: str) -> list[Fact] | None:
+    """Ends of agents, as notifications tell them. Other background tasks look alike: the store
+    takes a notice only for an agent it knows from elsewhere."""
+    if text is None or "-notification>" not in text:
+        return None
+    facts: list[Fact] = []
+    for notice in _NOTICE.finditer(text):
+        body = notice.group(1)
+        found = _NOTICE_ID.search(body)
+        if found is None:
+            continue
+        status = _NOTICE_STATUS.search(body)
+        call = _NOTICE_CALL.search(body)
+        ended = _ENDED.get(status.group(1).strip()) if status else "completed"
+        if ended:
+            name = call.group(1).strip() if call else ""
+            facts.append(Fact(found.group(1).strip(), "notice", name, at, status=ended))
+    return facts or None

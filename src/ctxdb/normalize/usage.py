@@ -1,0 +1,106 @@
+"""Token counts of one assistant line (accounting.md R0, R2, R6, R7, R10).
+
+A line only tells what it knows; which line of a request wins is decided over all of them, in the
+store. Rows follow the columns of `_usage_lines` after `message_id`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctxdb.normalize.records import UsageRow
+from ctxdb.normalize.values import dict_of, float_of, int_of, text_of
+
+MAX_COUNT = 2_000_000  # tokens; more in one request is a fault of the writer
+
+
+def count(value: Any) -> int:
+    """A token counter: an integer between 0 and MAX_COUNT whatever is written."""
+    number = int_of(value)
+    if number is None or number < 0:
+        return 0
+    return number if number <= MAX_COUNT else MAX_COUNT
+
+
+def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
+    """input, output, cache write 5m, cache write 1h, cache read (R6)."""
+    split = dict_of(usage.get("cache_creation"))
+    short = count(split.get("ephemeral_5m_input_tokens"))
+    long = count(split.get("ephemeral_1h_input_tokens"))
+    total = max(count(usage.get("cache_creation_input_tokens")), short + long)
+    long = min(long, total)
+    return (
+        count(usage.get("input_tokens")),
+        count(usage.get("output_tokens")),
+        total - long,
+        long,
+        count(usage.get("cache_read_input_tokens")),
+    )
+
+
+def request_key(
+    session: str | None, message: str | None, request: str | None, at: str | None, uuid: str | None
+) -> str:
+    """What makes a request one request (R2)."""
+    if message is None:
+        return uuid or f"{session}|{at}"
+    if request is not None:
+        return f"{message}|{request}"
+    if message.startswith("msg_"):
+        return f"{session}|{message}"
+    return f"{session}|{message}|{at}"
+
+
+def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow] | None:
+    """Rows of the request and of its advisor calls; None when the line is not of a request (R0)."""
+    usage = message.get("usage")
+    model = message.get("model")
+    if type(usage) is not dict or type(model) is not str or not model or model == "<synthetic>":
+        return None
+    tokens = counters(usage)
+    prompt = tokens[0] + tokens[2] + tokens[3] + tokens[4]
+    final = 1 if message.get("stop_reason") else 0
+    background = 1 if entry.get("sessionKind") == "bg" else 0
+    tier = text_of(usage.get("service_tier"))
+    speed = text_of(usage.get("speed"))
+    geo = text_of(usage.get("inference_geo"))
+    rows: list[UsageRow] = []
+    iterations = usage.get("iterations")
+    largest = 0
+    advisors = 0
+    if type(iterations) is list:
+        for call in iterations:
+            if type(call) is not dict:
+                continue
+            own = counters(call)
+            size = own[0] + own[2] + own[3] + own[4]
+            if call.get("type") == "advisor_message":
+                advisors += 1
+                name = text_of(call.get("model")) or text_of(entry.get("advisorModel")) or model
+                rows.append(
+                    (advisors, background, name, *own, size, None, 0, tier, None, geo, final, None)
+                )
+            else:
+                largest = max(largest, size)
+    details = dict_of(usage.get("output_tokens_details"))
+    thinking = details.get("thinking_tokens")
+    searches = count(dict_of(usage.get("server_tool_use")).get("web_search_requests"))
+    reported = float_of(entry.get("costUSD"))
+    rows.insert(
+        0,
+        (
+            0,
+            background,
+            model,
+            *tokens,
+            largest or prompt,
+            None if thinking is None else count(thinking),
+            searches,
+            tier,
+            speed,
+            geo,
+            final,
+            reported,
+        ),
+    )
+    return rows

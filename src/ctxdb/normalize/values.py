@@ -1,0 +1,82 @@
+"""Reading values that may be of any type: the input is never trusted, and never raises."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+MAX_INT = 2**63 - 1
+# Longer strings in side data are noise to a view: only their size is kept.
+LONG_TEXT = 2_000
+BASE64_CUT = "ctxdb-cut-base64:"
+_BASE64 = re.compile(r"[A-Za-z0-9+/=]{65536,}")
+
+
+def text_of(value: Any) -> str | None:
+    """The value if it is a non-empty string."""
+    return value if type(value) is str and value else None
+
+
+def dict_of(value: Any) -> dict[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if type(value) is dict else {}
+
+
+def int_of(value: Any) -> int | None:
+    """The value as an integer that SQLite can hold, if it is a number."""
+    if type(value) is int:
+        return value if -MAX_INT <= value <= MAX_INT else None
+    if type(value) is float and value == value and abs(value) < 2**63:
+        return int(value)
+    return None
+
+
+def float_of(value: Any) -> float | None:
+    """The value as a float, if it is a finite number."""
+    if type(value) in (int, float) and abs(value) < 1e300:
+        return float(value)
+    return None
+
+
+def dump(value: Any) -> str:
+    """JSON text; integers beyond 64 bits and other oddities fall back to their text."""
+    try:
+        raw = orjson.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return orjson.dumps(str(value)[:LONG_TEXT]).decode()
+    return raw.decode()
+
+
+def dump_without_base64(value: Any) -> str:
+    """JSON text in which long base64 strings are replaced by their length."""
+    text = dump(value)
+    if len(text) > 65536:
+        text = _BASE64.sub(lambda m: f"{BASE64_CUT}{len(m.group())}", text)
+    return text
+
+
+def base64_size(data: Any) -> int | None:
+    """Bytes behind a base64 string, also where the reader has cut it out already."""
+    if type(data) is not str:
+        return None
+    if data.startswith(BASE64_CUT) and data[len(BASE64_CUT) :].isdigit():
+        return int(data[len(BASE64_CUT) :]) * 3 // 4
+    return len(data) * 3 // 4
+
+
+def byte_length(text: str) -> int:
+    """Length in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def shrink(value: Any, limit: int = LONG_TEXT) -> Any:
+    """The value with long strings replaced by their size, for side data."""
+    if type(value) is str:
+        return value if len(value) <= limit else {"bytes": byte_length(value)}
+    if type(value) is dict:
+        return {key: shrink(item, limit) for key, item in value.items()}
+    if type(value) is list:
+        return [shrink(item, limit) for item in value[:200]]
+    return value
