@@ -319,7 +319,7 @@ def relation_of(session: str, main: list[Message], model: Model) -> tuple[str | 
     for message in main:
         turn = rules.turn_of_user_line(message.entry.body) if message.entry.type == "user" else None
         if turn:
-            parent = as_text(message.entry.whole.get("session_id"))
             cleared = turn[0] == "command" and turn[1].split()[0] == "/clear"
-            return ("clear", parent if parent != session else None) if cleared else (None, None)
+            parent = next((p for p in values(main, "session_id") if p != session), None)
+            return ("clear", parent) if cleared else (None, None)
     return None, None

@@ -148,6 +148,7 @@ def find_git(model: Model) -> None:
 def find_agents(model: Model) -> None:
     """Agents by their lines, by the results that name them, and the call that started each."""
     prompts: dict[Key, str] = {}
+    warm_files = set()
     for message in model.messages:
         if message.agent is None:
             continue
@@ -160,7 +161,9 @@ def find_agents(model: Model) -> None:
         if message.kind == "agent_prompt":
             prompts[message.session, message.agent] = message.text or ""
             if (message.text or "").strip() == "Warmup":
-                agent["kind"] = "warmup"
+                warm_files.add(file)
+        if file in warm_files:  # one such file can hold lines of two sessions
+            agent["kind"] = "warmup"
         if file.agent == message.agent and file.meta:
             agent["tool_use_id"] = as_text(file.meta.get("toolUseId")) or agent["tool_use_id"]
             agent["agent_type"] = as_text(file.meta.get("agentType"))
