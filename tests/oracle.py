@@ -28,6 +28,7 @@ from oracle_copies import (
     load,
     mark,
     mark_agent_prompts,
+    session_ages,
 )
 from oracle_rules import Json, as_dict, as_text
 from oracle_tools import find_agents, find_git, join_tools, touch_files
@@ -40,6 +41,7 @@ def read_folder(root: Path) -> Model:
     files, entries, skipped = load(root)
     model = Model(files=files, skipped=skipped)
     groups = grouped([e for e in entries if e.type in rules.THREADED])
+    model.ages = session_ages(groups)
     others: dict[Key, list[Entry]] = defaultdict(list)
     for entry in entries:
         if entry.type not in rules.THREADED:
@@ -80,7 +82,9 @@ def find_turns(model: Model) -> None:
             threads[event.session].append(event)
     for session, items in threads.items():
         items.sort(key=lambda item: reading_order(session, item))
-        model.turns[session] = turns_of(items)
+    begun = turns_of_queues(threads, model)
+    for session, items in threads.items():
+        model.turns[session] = turns_of(items, begun)
     starters = {use.id: use.message for use in model.tools if use.message}
     for message in model.messages:
         seen = set()
@@ -97,14 +101,13 @@ def reading_order(session: Session, item: Message | Entry) -> Key:
     return entry.file.session != session, entry.place
 
 
-def turns_of(items: list[Message | Entry]) -> list[Json]:
+def turns_of(items: list[Message | Entry], begun: dict[Entry, tuple[str, str]]) -> list[Json]:
     turns: list[Json] = []
-    waiting: list[Any] = []
-    removed: Counter[str] = Counter(taken_from_queue(items))
+    removed = Counter(begun[item][1] for item in items if item in begun)
     for item in items:
         turn = None
         if isinstance(item, Entry):
-            turn = queue_operation(item.whole, waiting)
+            turn = begun.get(item)
         elif item.entry.type == "user":
             turn = rules.turn_of_user_line(item.entry.body)
         elif item.subtype == "queued_command":
@@ -119,10 +122,20 @@ def turns_of(items: list[Message | Entry]) -> list[Json]:
     return turns
 
 
-def taken_from_queue(items: list[Message | Entry]) -> list[str]:
-    waiting: list[Any] = []
-    turns = [queue_operation(i.whole, waiting) for i in items if isinstance(i, Entry)]
-    return [turn[1] for turn in turns if turn]
+def turns_of_queues(
+    threads: dict[Session, list[Message | Entry]], model: Model
+) -> dict[Entry, tuple[str, str]]:
+    """The turn that each `remove` begins; one that a fork or replay copied begins none there."""
+    found: dict[Key, list[tuple[Key, Entry, tuple[str, str]]]] = defaultdict(list)
+    for session, items in threads.items():
+        waiting: list[Any] = []
+        for event in items:
+            turn = queue_operation(event.whole, waiting) if isinstance(event, Entry) else None
+            if turn and isinstance(event, Entry):
+                rank = (model.ages.get(session, ""), session or LAST, reading_order(session, event))
+                found[event.timestamp or event, turn].append((rank, event, turn))
+    owned = (min(each, key=lambda one: one[0]) for each in found.values())
+    return {event: turn for _, event, turn in owned}
 
 
 def queue_operation(whole: Json, waiting: list[Any]) -> tuple[str, str] | None:

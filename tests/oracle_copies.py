@@ -126,6 +126,7 @@ class Model:
     sessions: dict[str, Json] = field(default_factory=dict)
     by_uuid: dict[Key, Message] = field(default_factory=dict)  # copies too
     skipped: dict[Key, str | None] = field(default_factory=dict)  # progress uuid -> its parent
+    ages: dict[Session, str] = field(default_factory=dict)  # first entry that is not shared
     main_files: dict[Session, set[File]] = field(default_factory=lambda: defaultdict(set))
 
     def find(self, uuid: str | None, session: Session) -> Message | None:

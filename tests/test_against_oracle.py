@@ -1,4 +1,7 @@
-"""The database of a whole corpus, table by table, against the independent model in oracle.py."""
+"""The database of whole folders, table by table, against the independent model in oracle.py.
+
+The demo set is always there; the corpus of real transcripts only beside some checkouts.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ctxdb.demo import write_demo
 from oracle import read_folder
 
 if TYPE_CHECKING:
@@ -20,44 +24,55 @@ if TYPE_CHECKING:
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "transcripts.tar.gz"
 SHOWN = 8  # differences in a failure message
 
-pytestmark = [
-    pytest.mark.corpus,
-    pytest.mark.timeout(300),
-    pytest.mark.skipif(not CORPUS.is_file(), reason=f"no corpus at {CORPUS}"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 
-@pytest.fixture(scope="session")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("corpus")
-    with tarfile.open(CORPUS) as archive:
-        archive.extractall(folder, filter="data")
+@pytest.fixture(
+    scope="session",
+    params=[
+        "demo",
+        pytest.param(
+            "corpus",
+            marks=[
+                pytest.mark.corpus,
+                pytest.mark.skipif(not CORPUS.is_file(), reason=f"no corpus at {CORPUS}"),
+            ],
+        ),
+    ],
+)
+def transcripts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "demo":
+        write_demo(folder / "projects")
+    else:
+        with tarfile.open(CORPUS) as archive:
+            archive.extractall(folder, filter="data")
     return folder / "projects"
 
 
 @pytest.fixture(scope="session")
-def model(corpus: Path) -> Model:
-    return read_folder(corpus)
+def model(transcripts: Path) -> Model:
+    return read_folder(transcripts)
 
 
 @pytest.fixture(scope="session")
-def db(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+def db(transcripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     from ctxdb.ingest import sync
 
     from ctxdb.config import Config
     from ctxdb.progress import NullProgress
 
     path = tmp_path_factory.mktemp("database") / "ctxdb.db"
-    sync(Config(db_path=path, roots=(str(corpus),)), wait=False, progress=NullProgress())
+    sync(Config(db_path=path, roots=(str(transcripts),)), wait=False, progress=NullProgress())
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     connection.row_factory = sqlite3.Row
-    connection.create_function("in_corpus", 1, lambda name: relative(name, corpus))
+    connection.create_function("in_folder", 1, lambda name: relative(name, transcripts))
     yield connection
     connection.close()
 
 
-def relative(name: str, corpus: Path) -> str:
-    return PurePosixPath(name).relative_to(corpus.as_posix()).as_posix()
+def relative(name: str, folder: Path) -> str:
+    return PurePosixPath(name).relative_to(folder.as_posix()).as_posix()
 
 
 def must_agree(expected: Mapping[Any, Any], found: Mapping[Any, Any]) -> None:
@@ -84,7 +99,7 @@ def test_every_complete_line_of_every_file_is_counted(model: Model, db: sqlite3.
         for f in model.files
     }
     rows = db.execute(
-        "SELECT in_corpus(path), lines, bad_lines, skipped_lines, session_id, agent_id"
+        "SELECT in_folder(path), lines, bad_lines, skipped_lines, session_id, agent_id"
         " FROM source_files"
     )
     must_agree(expected, {path: tuple(rest) for path, *rest in rows})
@@ -93,7 +108,7 @@ def test_every_complete_line_of_every_file_is_counted(model: Model, db: sqlite3.
 def test_every_line_has_one_outcome(model: Model, db: sqlite3.Connection) -> None:
     expected = {(f.path, outcome): n for f in model.files for outcome, n in f.counts.items()}
     rows = db.execute(
-        "SELECT in_corpus(path), outcome, sum(c.lines) FROM line_counts c"
+        "SELECT in_folder(path), outcome, sum(c.lines) FROM line_counts c"
         " JOIN source_files f ON f.id = c.source_file_id GROUP BY path, outcome"
     )
     must_agree(expected, {(path, outcome): n for path, outcome, n in rows})
@@ -102,7 +117,7 @@ def test_every_line_has_one_outcome(model: Model, db: sqlite3.Connection) -> Non
 def test_entries_that_are_no_messages_are_events_once(model: Model, db: sqlite3.Connection) -> None:
     expected = Counter((e.file.path, e.start, e.length, e.session, e.type) for e in model.events)
     rows = db.execute(
-        "SELECT in_corpus(f.path), byte_start, byte_length, e.session_id, type FROM events e"
+        "SELECT in_folder(f.path), byte_start, byte_length, e.session_id, type FROM events e"
         " JOIN source_files f ON f.id = e.source_file_id"
     )
     must_agree(expected, Counter(tuple(row) for row in rows))
@@ -132,7 +147,7 @@ def test_the_owner_of_a_message_is_the_line_the_contract_names(
         m.entry.uuid: (m.session, m.entry.file.path, m.entry.start, m.entry.length)
         for m in model.messages
     }
-    found = messages(db, "m.session_id", "in_corpus(f.path)", "byte_start", "byte_length")
+    found = messages(db, "m.session_id", "in_folder(f.path)", "byte_start", "byte_length")
     must_agree(expected, found)
 
 
@@ -143,7 +158,7 @@ def test_copies_stand_beside_their_message(model: Model, db: sqlite3.Connection)
         for copy in m.copies
     }
     rows = db.execute(
-        "SELECT in_corpus(f.path), c.byte_start, m.uuid, c.uuid, c.session_id, c.byte_length"
+        "SELECT in_folder(f.path), c.byte_start, m.uuid, c.uuid, c.session_id, c.byte_length"
         " FROM message_copies c JOIN messages m ON m.id = c.message_id"
         " JOIN source_files f ON f.id = c.source_file_id"
     )
