@@ -259,7 +259,8 @@ def describe_sessions(model: Model) -> None:
     for event in model.events:
         if event.session:
             said[event.session].append(event)
-    for session in {**own, **said}:
+    copied = {copy.session for message in model.messages for copy in message.copies}
+    for session in filter(None, {*own, *said, *copied}):
         messages = sorted(own[session], key=lambda m: reading_order(session, m))
         main = [m for m in messages if m.agent is None]
         events = sorted(said[session], key=lambda e: reading_order(session, e))
