@@ -1,0 +1,441 @@
+"""The command line by itself; what the commands do is tested where it is written."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+import typer.main
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from ctxdb import __version__, cli
+from ctxdb.config import Config
+from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
+
+COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+
+
+@dataclass
+class FakeReport:
+    text: list[str] = field(default_factory=lambda: ["3 new lines"])
+    data: dict[str, Any] = field(default_factory=lambda: {"lines": 3})
+    ok: bool = True
+
+    def as_dict(self) -> dict[str, Any]:
+        return self.data
+
+    def lines(self) -> list[str]:
+        return self.text
+
+
+class Backend:
+    """Stands in for ctxdb.ingest, ctxdb.status and ctxdb.verify, and remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.report = FakeReport()
+        self.error: BaseException | None = None
+        self.calls: list[tuple[str, Config, dict[str, Any]]] = []
+
+    def answer(self, name: str, config: Config, **more: Any) -> FakeReport:
+        self.calls.append((name, config, more))
+        if self.error:
+            raise self.error
+        return self.report
+
+
+@pytest.fixture
+def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
+    backend = Backend()
+
+    def replace(module: str, function: str, fake: Any) -> None:
+        stand_in = ModuleType(module)
+        setattr(stand_in, function, fake)
+        monkeypatch.setitem(sys.modules, module, stand_in)
+
+    replace(
+        "ctxdb.ingest",
+        "sync",
+        lambda config, *, wait, progress: backend.answer("sync", config, wait=wait),
+    )
+    replace("ctxdb.status", "collect", lambda config: backend.answer("status", config))
+    replace("ctxdb.verify", "verify", lambda config, progress: backend.answer("verify", config))
+    return backend
+
+
+class Result(NamedTuple):
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def run(*args: str | Path) -> Result:
+    """Run a command through main(), in this process."""
+    with CliRunner().isolation() as (stdout, stderr, _), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["ctxdb", *map(str, args)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        return Result(int(left.value.code or 0), text_of(stdout), text_of(stderr))
+
+
+def text_of(stream: io.BytesIO) -> str:
+    return stream.getvalue().decode()
+
+
+# -- help and version ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example_that_begins_with_ctxdb(command: str) -> None:
+    for flag in ("-h", "--help"):
+        result = run(command, flag)
+        assert result.exit_code == 0
+        assert "Example" in result.stdout
+        assert f"ctxdb {command}" in result.stdout.split("Example")[1]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_in_examples_parse(command: str) -> None:
+    # Only the lines that are plain ctxdb calls: the others are for a shell.
+    text = run(command, "-h").stdout.split("Example")[1].split("Options:")[0]
+    group = typer.main.get_command(cli.app)
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] != ["ctxdb"] or "$(" in line:
+            continue
+        words = [word for word in words[1:] if word != "--db" and not word.endswith(".db")]
+        context = group.commands[
+            words[0]
+        ].make_context(  # type: ignore[attr-defined]
+            words[0],
+            [os.getcwd() if "/" in word else word for word in words[1:]],
+            resilient_parsing=False,
+        )
+        assert context.params is not None
+
+
+def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2() -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "ctxdb sync" in result.stderr
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"ctxdb {__version__}\n"
+
+
+@pytest.mark.parametrize("args", [["bogus"], ["sync", "--bogus"], ["paths", "bogus"], ["paths"]])
+def test_wrong_usage_exits_2_and_says_so_on_standard_error(args: list[str]) -> None:
+    result = run(*args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+def test_help_does_not_load_what_it_does_not_need() -> None:
+    code = (
+        "import sys, ctxdb.cli\n"
+        "heavy = {'sqlite_utils', 'watchdog', 'sqlite3', 'orjson', 'ctxdb.demo'}\n"
+        "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# -- where things are ------------------------------------------------------------------------
+
+
+def test_path_prints_the_default_the_variable_or_the_flag(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run("path").stdout == f"{home}/.local/share/ctxdb/ctxdb.db\n"
+    monkeypatch.setenv("CTXDB_DB", "/from/env.db")
+    assert run("path").stdout == "/from/env.db\n"
+    assert run("--db", "/from/flag.db", "path").stdout == "/from/flag.db\n"
+
+
+@pytest.mark.parametrize("name", ["migrations", "sql"])
+def test_paths_prints_a_folder_that_exists(name: str) -> None:
+    assert Path(run("paths", name).stdout.strip()).is_dir()
+
+
+def test_a_wrong_setting_is_one_line_on_standard_error(home: Path) -> None:
+    (home / ".config/ctxdb").mkdir(parents=True)
+    (home / ".config/ctxdb/config.toml").write_text("rots = []")
+    result = run("path")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: ")
+    assert "unknown setting 'rots'" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+# -- sync, status, verify --------------------------------------------------------------------
+
+
+def test_sync_passes_on_database_roots_and_wait(backend: Backend, tmp_path: Path) -> None:
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        root.mkdir()
+    flags = [word for root in roots for word in ("--root", str(root))]
+    assert run("--db", tmp_path / "x.db", "sync", *flags, "--wait").exit_code == 0
+    assert backend.calls == [
+        ("sync", Config(tmp_path / "x.db", tuple(map(str, roots))), {"wait": True})
+    ]
+
+
+def test_sync_without_flags_reads_the_usual_places_and_does_not_wait(
+    backend: Backend, home: Path
+) -> None:
+    run("sync")
+    (_, config, more) = backend.calls[0]
+    assert config.roots == (str(home / ".claude/projects"),)
+    assert more == {"wait": False}
+
+
+@pytest.mark.parametrize("command", ["sync", "verify"])
+def test_a_root_that_does_not_exist_is_wrong_usage(
+    backend: Backend, tmp_path: Path, command: str
+) -> None:
+    result = run(command, "--root", tmp_path / "missing")
+    assert result.exit_code == 2
+    assert "does not exist" in result.stderr
+    assert backend.calls == []
+
+
+@pytest.mark.parametrize("command", ["sync", "status", "verify"])
+def test_reports_go_to_standard_output_as_text_or_json(backend: Backend, command: str) -> None:
+    assert run(command).stdout == "3 new lines\n"
+    assert json.loads(run(command, "--json").stdout) == {"lines": 3}
+
+
+def test_quiet_prints_nothing_but_json_if_asked(backend: Backend) -> None:
+    assert run("sync", "--quiet") == (0, "", "")
+    assert json.loads(run("sync", "-q", "--json").stdout) == {"lines": 3}
+
+
+def test_the_first_sync_says_on_standard_error_that_the_database_keeps_things(
+    backend: Backend, tmp_path: Path
+) -> None:
+    db = tmp_path / "x.db"
+    assert "keeps what it has read" in run("--db", db, "sync").stderr
+    db.touch()
+    assert run("--db", db, "sync").stderr == ""
+
+
+@pytest.mark.parametrize(("ok", "exit_code"), [(True, 0), (False, 1)])
+def test_verify_exits_1_when_something_differs(backend: Backend, ok: bool, exit_code: int) -> None:
+    backend.report.ok = ok
+    result = run("verify")
+    assert (result.exit_code, result.stdout) == (exit_code, "3 new lines\n")
+
+
+# -- errors ----------------------------------------------------------------------------------
+
+
+def sqlite_error(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError) -> sqlite3.Error:
+    error = kind("database or disk is full")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "reason"),
+    [
+        (CtxdbError("it broke"), 1, "it broke"),
+        (UsageError("not like that"), 2, "not like that"),
+        (LockHeld("/x.db", 77, "0.1.0"), 3, "process 77 (ctxdb 0.1.0) is writing to /x.db"),
+        (NewerSchema("/x.db", ["0009_new"]), 1, "unknown migration 0009_new"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x.db"), 1, "/x.db: No space left"),
+        (OSError(errno.EIO, "Input/output error"), 1, "Input/output error"),
+        (sqlite_error(13), 1, "SQLite: database or disk is full"),
+        (sqlite_error(10 | 3 << 8), 1, "SQLite: database or disk is full"),
+        (sqlite_error(11, sqlite3.DatabaseError), 1, "SQLite: database or disk is full"),
+    ],
+)
+def test_what_a_person_can_mend_is_one_line_without_a_traceback(
+    backend: Backend, error: BaseException, exit_code: int, reason: str
+) -> None:
+    backend.error = error
+    result = run("sync")
+    assert result.exit_code == exit_code
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "error", [KeyError("bug"), sqlite_error(1), sqlite_error(19, sqlite3.IntegrityError)]
+)
+def test_a_bug_keeps_its_traceback(backend: Backend, error: BaseException) -> None:
+    backend.error = error
+    with pytest.raises(type(error)):
+        run("sync")
+
+
+def test_the_bar_is_wiped_when_sync_fails(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wiped = []
+
+    class Watched:
+        def finish(self) -> None:
+            wiped.append(True)
+
+    monkeypatch.setattr(cli, "progress_on", lambda *_, **__: Watched())
+    backend.error = CtxdbError("it broke")
+    run("sync")
+    assert wiped == [True]
+
+
+# -- output ----------------------------------------------------------------------------------
+
+
+def test_text_cannot_steer_the_terminal(backend: Backend) -> None:
+    backend.report.text = ["\x1b]52;c;aGk=\x07 \x9b31m \u202egnp.exe \x7f"]
+    shown = run("status").stdout
+    assert shown == "\\x1b]52;c;aGk=\\x07 \\x9b31m \\u202egnp.exe \\x7f\n"
+
+
+def test_json_holds_only_printable_ascii_and_stays_the_same_data(backend: Backend) -> None:
+    backend.report.data = {"path": "a\x7f\x1b\x9b\u202e\udcff é"}
+    shown = run("status", "--json").stdout
+    assert shown.replace("\n", "").isascii()
+    assert shown.replace("\n", "").isprintable()
+    assert json.loads(shown) == backend.report.data
+
+
+@given(st.text())
+def test_printable_text_is_printable_and_left_alone_the_second_time(text: str) -> None:
+    once = cli.printable(text)
+    assert once.isprintable()
+    assert cli.printable(once) == once
+    if text.isprintable():
+        assert once == text
+
+
+# -- the process -----------------------------------------------------------------------------
+
+
+WITH_FAKES = """
+import os, sys, time, types
+def module(name, **functions):
+    sys.modules[f"ctxdb.{name}"] = types.SimpleNamespace(**functions)
+class Report:
+    def lines(self): return ["\\u65e5\\u672c"]
+def work(*_, **__):
+    print("at work", flush=True)
+    time.sleep(30)
+module("ingest", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
+module("status", collect=lambda config: Report())
+from ctxdb.cli import main
+main()
+"""
+
+
+def test_a_terminal_with_another_encoding_is_no_reason_to_fail() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", WITH_FAKES, "status"],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert result.stdout == b"\\u65e5\\u672c\n"
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS allows only UTF-8 in file names")
+def test_a_shell_gets_a_path_byte_for_byte(tmp_path: Path) -> None:
+    db = os.fsencode(tmp_path) + b"/\xff\xc3\x9c.db"
+    result = subprocess.run(
+        [sys.executable, "-m", "ctxdb", "--db", db, "path"], stdout=subprocess.PIPE, check=True
+    )
+    assert result.stdout == db + b"\n"
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    out, into = os.pipe()
+    os.close(out)
+    with os.fdopen(into, "w") as pipe:
+        result = subprocess.run(
+            [sys.executable, "-m", "ctxdb", "path"],
+            stdout=pipe,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr == b""
+
+
+def test_control_c_exits_130_without_a_traceback() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", WITH_FAKES, "sync"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline() == "at work\n"
+        time.sleep(0.1)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 130
+        assert "Traceback" not in child.stderr.read()
+
+
+# -- demo ------------------------------------------------------------------------------------
+
+
+def test_demo_syncs_its_own_folder_into_its_own_database(
+    backend: Backend, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXDB_DB", str(home / "precious.db"))
+    result = run("demo")
+    base = home / ".local/share/ctxdb/demo"
+    config = Config(base / "demo.db", (str(base / "projects"),))
+    assert [call[:2] for call in backend.calls] == [("sync", config), ("status", config)]
+    assert result.stdout == "3 new lines\n"
+    assert list(base.rglob("*.jsonl"))
+    assert "delete" in (base / "README.txt").read_text()
+
+
+def test_demo_can_be_made_twice_in_the_same_folder(backend: Backend, tmp_path: Path) -> None:
+    assert run("demo", tmp_path / "d").exit_code == 0
+    assert run("demo", tmp_path / "d").exit_code == 0
+
+
+def test_demo_refuses_a_folder_with_other_things_in_it(backend: Backend, tmp_path: Path) -> None:
+    (tmp_path / "projects").mkdir()
+    result = run("demo", tmp_path)
+    assert result.exit_code == 2
+    assert "not empty, and not a demo" in result.stderr
+    assert list((tmp_path / "projects").iterdir()) == []
+    assert backend.calls == []
+
+
+def test_demo_refuses_a_file_and_a_database_of_yours(backend: Backend, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert run("demo", tmp_path / "file").exit_code == 2
+    assert run("--db", tmp_path / "x.db", "demo", tmp_path / "d").exit_code == 2
+    assert backend.calls == []
+
+
+def test_what_the_process_writes_is_private(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITH_FAKES, "demo", tmp_path / "demo"]
+    subprocess.run(command, check=True, umask=0o022)
+    made = [tmp_path / "demo", *(tmp_path / "demo").rglob("*")]
+    assert len(made) > 20
+    assert not [path for path in made if stat.S_IMODE(path.stat().st_mode) & 0o077]
