@@ -1,0 +1,81 @@
+# Every target sets up what it needs in .venv; Python 3.11 or later with venv, and make, are enough.
+
+VENV := .venv
+BIN := $(VENV)/bin
+
+# The first Python that is new enough. Set PYTHON to use another one.
+PYTHON = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
+	done)
+
+# Exits 4 where there is nothing to sync; every other way to end is for `ctxdb sync` to report.
+NO_TRANSCRIPTS = import sys; from ctxdb import config, discover; \
+	roots = config.load().roots; \
+	discover.scan(roots).files and sys.exit(0); \
+	print("No Claude Code transcripts in", " or ".join(roots) + ". Here is a demo instead."); \
+	sys.stdout.flush(); sys.exit(4)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint fmt bench build crash docs check
+
+help: ## Show this help
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you have none
+	@$(BIN)/python -c '$(NO_TRANSCRIPTS)' 2>/dev/null; \
+	if [ $$? -eq 4 ]; then $(BIN)/ctxdb demo; else $(BIN)/ctxdb sync && $(BIN)/ctxdb status; fi
+
+test: lint ## Check everything: lint, then all tests
+	$(BIN)/pytest -n auto --dist loadgroup
+
+lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/cog --check --diff docs/cli.md
+
+fmt: $(VENV)/.dev ## Format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.dev ## Measure speed and memory
+	$(BIN)/python bench/run.py
+
+crash: $(VENV)/.dev ## Run only the tests that kill processes and damage files
+	$(BIN)/pytest -m crash
+
+docs: $(VENV)/.dev ## Write --help into the docs again
+	$(BIN)/cog -r docs/cli.md
+
+build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and try it
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	@set -e; for package in dist/*.whl dist/*.tar.gz; do \
+		echo "Trying $$package"; \
+		dir=$$(mktemp -d); \
+		$(BIN)/python -m venv "$$dir/venv"; \
+		"$$dir/venv/bin/pip" install --quiet "$$package"; \
+		(cd "$$dir" && venv/bin/ctxdb --version && venv/bin/ctxdb paths migrations \
+			&& venv/bin/ctxdb demo demo); \
+		rm -rf "$$dir"; \
+	done
+
+check: test build ## Everything that must hold before a release
+
+# What `make run` needs, and what the rest needs. The stamps are renewed when pyproject.toml changes.
+$(VENV)/.run: pyproject.toml
+	@$(MAKE) --no-print-directory INSTALL=. venv
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml
+	@$(MAKE) --no-print-directory INSTALL='.[dev]' venv
+	@touch $@ $(VENV)/.run
+
+.PHONY: venv
+venv:
+	@if [ ! -x $(BIN)/pip ]; then \
+		[ -n "$(PYTHON)" ] || { echo "ctxdb needs Python 3.11 or later" >&2; exit 1; }; \
+		$(PYTHON) -m venv $(VENV); \
+	fi
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '$(INSTALL)'
