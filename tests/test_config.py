@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ctxdb import config
-from ctxdb.errors import ConfigError
+from ctxdb.errors import ConfigError, UsageError
 
 
 @pytest.fixture
@@ -131,6 +131,11 @@ def test_a_config_file_that_is_a_folder_is_reported_and_not_a_traceback(
     (home / ".config/ctxdb/config.toml").mkdir(parents=True)
     with pytest.raises(ConfigError, match="directory"):
         config.load(environ=environ)
+
+
+def test_the_home_of_an_unknown_user_is_wrong_usage(environ: dict[str, str]) -> None:
+    with pytest.raises(UsageError, match="~no-such-user"):
+        config.load(Path("~no-such-user/x.db"), environ=environ)
 
 
 def test_the_environment_of_a_test_never_points_outside_its_folder(

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxdb.errors import ConfigError
+from ctxdb.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,5 +138,9 @@ def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
 
 
 def _absolute(path: Path | str, base: Path | None = None) -> Path:
+    try:
+        expanded = Path(path).expanduser()
+    except RuntimeError as e:  # ~nobody
+        raise UsageError(f"{path}: {e}") from e
     # Not resolve(): whether the database is a symbolic link is for the store to judge.
-    return Path(os.path.abspath((base or Path.cwd()) / Path(path).expanduser()))  # noqa: PTH100
+    return Path(os.path.abspath((base or Path.cwd()) / expanded))  # noqa: PTH100
