@@ -1,0 +1,89 @@
+"""What the documents say is so."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from ctxdb import __version__, cli
+from ctxdb.config import Config
+from ctxdb.demo import write_demo
+from ctxdb.progress import NullProgress
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+README = (CHECKOUT / "README.md").read_text()
+CLI_DOCS = (CHECKOUT / "docs/cli.md").read_text()
+COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+QUERIES = re.findall(r"```sql\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def demo_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    sync = pytest.importorskip("ctxdb.ingest").sync
+    folder = tmp_path_factory.mktemp("docs")
+    write_demo(folder / "projects")
+    config = Config(folder / "demo.db", (str(folder / "projects"),))
+    sync(config, wait=False, progress=NullProgress())
+    return config.db_path
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
+def test_every_query_in_the_readme_finds_something_in_the_demo(demo_db: Path, query: str) -> None:
+    db = sqlite3.connect(f"file:{demo_db}?mode=ro", uri=True)
+    try:
+        assert db.execute(query).fetchall()
+    finally:
+        db.close()
+
+
+def test_every_table_in_the_readme_exists(demo_db: Path) -> None:
+    section = README.split("## What is in it")[1].split("## ")[0]
+    named = set(re.findall(r"`(\w+)`", section)) - {"byte_start", "source_file_id"}
+    db = sqlite3.connect(f"file:{demo_db}?mode=ro", uri=True)
+    try:
+        known = {name for (name,) in db.execute("SELECT name FROM sqlite_schema")}
+    finally:
+        db.close()
+    assert len(named) > 12
+    assert named <= known
+
+
+@pytest.mark.parametrize("text", [README, CLI_DOCS], ids=["README", "docs/cli.md"])
+def test_every_command_that_a_document_names_exists(text: str) -> None:
+    # In code only: "ctxdb reads" is English.
+    named = set(re.findall(r"(?:`|\$ |\$\(|bin/|  )ctxdb (?:--db \S+ )?([a-z]+)\b", text))
+    assert len(named) > 3
+    assert named <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_documented(command: str) -> None:
+    assert f"### ctxdb {command}\n" in CLI_DOCS
+
+
+def test_every_test_that_the_readme_names_exists() -> None:
+    named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", README)
+    assert named
+    for file, function in named:
+        (path,) = (CHECKOUT / "tests").rglob(file)
+        assert re.search(rf"def {function}\(", path.read_text()), f"{file}::{function}"
+
+
+def test_the_changelog_has_this_version() -> None:
+    assert f"## [{__version__}]" in (CHECKOUT / "CHANGELOG.md").read_text()
+
+
+def test_make_alone_lists_every_target() -> None:
+    makefile = (CHECKOUT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE)
+    listed = subprocess.run(
+        ["make", "--no-print-directory"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    ).stdout
+    assert {"run", "test", "lint", "fmt", "bench", "build"} <= set(targets)
+    for target in set(targets) - {"venv"}:
+        assert f"make {target} " in listed

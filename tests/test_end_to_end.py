@@ -1,0 +1,190 @@
+"""The installed command, as a person uses it: real processes on the demo's transcripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb.demo import write_demo
+from ctxdb.lock import WriterLock
+
+pytest.importorskip("ctxdb.ingest")
+
+
+@pytest.fixture
+def projects(home: Path) -> Path:
+    """The demo's transcripts where Claude Code would have put them."""
+    folder = home / ".claude/projects"
+    write_demo(folder)
+    return folder
+
+
+@pytest.fixture
+def db_path(home: Path) -> Path:
+    return home / ".local/share/ctxdb/ctxdb.db"
+
+
+def ctxdb(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ctxdb", *args], capture_output=True, text=True, check=False, **more
+    )
+
+
+def done(*args: str | Path, **more: Any) -> str:
+    result = ctxdb(*args, **more)
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stdout
+
+
+def rows(db_path: Path) -> dict[str, list[tuple[Any, ...]]]:
+    with closing(sqlite3.connect(f"file:{db_path}?mode=ro", uri=True)) as db:
+        tables = [
+            name
+            for (name,) in db.execute(
+                "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+            )
+        ]
+        return {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
+
+
+def count(db_path: Path, table: str) -> int:
+    return len(rows(db_path)[table])
+
+
+def test_sync_status_and_verify_on_the_demo(projects: Path, db_path: Path) -> None:
+    assert done("sync")
+    assert done("status")
+    assert done("verify")
+    assert count(db_path, "sessions") >= 12
+    assert count(db_path, "ingest_errors") == 0
+
+
+@pytest.mark.parametrize("command", ["sync", "status", "verify"])
+def test_json_is_json_and_nothing_else(projects: Path, command: str) -> None:
+    done("sync", "--quiet")
+    assert isinstance(json.loads(done(command, "--json")), dict)
+
+
+def test_a_second_sync_changes_nothing_in_the_database(projects: Path, db_path: Path) -> None:
+    done("sync")
+    before = rows(db_path)
+    done("sync")
+    assert rows(db_path) == before
+
+
+def test_an_appended_line_is_one_more_message(projects: Path, db_path: Path) -> None:
+    done("sync")
+    before = count(db_path, "messages")
+    path = next(iter(sorted((projects / "-home-mira-notes").glob("*.jsonl"))))
+    last = [json.loads(line) for line in path.read_text().splitlines() if '"uuid"' in line][-1]
+    line = {**last, "uuid": "00000000-0000-4000-8000-000000000001", "parentUuid": last["uuid"]}
+    with path.open("a") as file:
+        file.write(json.dumps(line))
+    done("sync")
+    assert count(db_path, "messages") == before
+    with path.open("a") as file:
+        file.write("\n")
+    done("sync")
+    assert count(db_path, "messages") == before + 1
+    done("verify")
+
+
+def test_rows_stay_when_claude_code_deletes_the_transcripts(projects: Path, db_path: Path) -> None:
+    done("sync")
+    before = rows(db_path)
+    shutil.rmtree(projects / "-home-mira-notes")
+    done("sync")
+    after = rows(db_path)
+    for table in ("messages", "tool_uses", "turns", "files_touched", "usage", "events"):
+        assert after[table] == before[table]
+
+
+def test_database_and_side_files_are_private_whatever_the_umask(
+    projects: Path, db_path: Path
+) -> None:
+    done("sync", umask=0o000)
+    reader = sqlite3.connect(db_path)
+    try:
+        reader.execute("SELECT count(*) FROM sessions").fetchone()
+        made = sorted(path.name for path in db_path.parent.iterdir())
+        assert made[:2] == ["ctxdb.db", "ctxdb.db.lock"]
+        for path in db_path.parent.iterdir():
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+        assert stat.S_IMODE(db_path.parent.stat().st_mode) == 0o700
+    finally:
+        reader.close()
+
+
+def test_sync_while_another_process_writes_says_so_and_exits_3(
+    projects: Path, db_path: Path
+) -> None:
+    with WriterLock(db_path):
+        result = ctxdb("sync")
+    assert result.returncode == 3
+    assert result.stderr.startswith(f"Error: process {os.getpid()} ")
+    assert result.stdout == ""
+
+
+def test_sync_with_wait_waits_for_the_other_process(projects: Path, db_path: Path) -> None:
+    lock = WriterLock(db_path)
+    lock.acquire()
+    released = threading.Timer(1, lock.release)
+    released.start()
+    assert done("sync", "--wait")
+    released.join()
+    assert count(db_path, "sessions") >= 12
+
+
+def test_without_any_transcript_sync_is_content_with_nothing(db_path: Path) -> None:
+    done("sync")
+    assert count(db_path, "messages") == 0
+
+
+@pytest.mark.parametrize("command", ["status", "verify", "path"])
+def test_commands_that_read_make_no_database(db_path: Path, command: str) -> None:
+    result = ctxdb(command)
+    assert "Traceback" not in result.stderr
+    assert not db_path.parent.exists() or not list(db_path.parent.iterdir())
+
+
+@pytest.mark.parametrize("what", ["text", "another database"])
+def test_a_file_that_is_not_ours_is_refused_and_left_alone(
+    projects: Path, tmp_path: Path, what: str
+) -> None:
+    path = tmp_path / "precious"
+    if what == "text":
+        path.write_text("my novel\n" * 1000)
+    else:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("CREATE TABLE novel (chapter TEXT)")
+            db.commit()
+    before = path.read_bytes()
+    result = ctxdb("--db", path, "sync")
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: ")
+    assert "Traceback" not in result.stderr
+    assert path.read_bytes() == before
+
+
+def test_the_demo_can_be_made_without_touching_the_real_database(
+    home: Path, projects: Path, db_path: Path
+) -> None:
+    done("sync")
+    before = rows(db_path)
+    shown = done("demo", home / "demo")
+    assert shown
+    assert rows(db_path) == before
+    assert count(home / "demo/demo.db", "sessions") == len(before["sessions"])
+    assert done("demo", home / "demo") == shown
