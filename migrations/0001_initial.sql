@@ -28,6 +28,7 @@ CREATE TABLE sessions (
   parent_session_id TEXT, -- the session it continues; need not be in the database
   relation TEXT CHECK (relation IN ('resume', 'fork', 'clear')), -- how it continues its parent
   source_deleted_at TEXT, -- when its transcript was found to be gone
+  shares_entries INTEGER NOT NULL DEFAULT 0, -- 1 when entries of it stand in other sessions too
   first_unshared_at TEXT -- earliest timestamp of an entry that stands in no other session; decides who owns shared ones
 );
 CREATE INDEX sessions_project_id ON sessions(project_id);
@@ -63,6 +64,26 @@ CREATE TABLE source_files (
 CREATE INDEX source_files_session_id ON source_files(session_id);
 CREATE INDEX source_files_ino ON source_files(ino);
 
+-- What each file tells of each session it holds lines of; sessions is made from these.
+CREATE TABLE _session_files (
+  session_id TEXT NOT NULL, -- session
+  source_file_id INTEGER NOT NULL, -- file
+  main_lines INTEGER NOT NULL DEFAULT 0, -- 1 when it holds own lines of the main thread
+  first_cwd TEXT, -- first working directory of own main-thread lines
+  agent_cwd TEXT, -- first working directory of own agent lines
+  git_branch TEXT, -- last branch of own lines
+  version TEXT, -- last version of own lines
+  slug TEXT, -- last slug of any line
+  entrypoint TEXT, -- last entrypoint of any line
+  first_at TEXT, -- first timestamp of own lines
+  last_at TEXT, -- last timestamp of own lines
+  first_user_at INTEGER, -- first byte of a main-thread user line that names this session
+  last_user_at INTEGER, -- last byte of one
+  forked_session TEXT, -- session that forkedFrom names, by the last line that does
+  PRIMARY KEY (session_id, source_file_id)
+) WITHOUT ROWID;
+CREATE INDEX _session_files_source_file_id ON _session_files(source_file_id);
+
 -- Agents: subagents, sidechains, compaction runs and other helpers of a session.
 CREATE TABLE agents (
   id INTEGER PRIMARY KEY, -- surrogate key
@@ -74,6 +95,7 @@ CREATE TABLE agents (
   tool_use_id TEXT, -- the call that started it
   parent_agent_id TEXT, -- the agent that started it, NULL for the main thread
   depth INTEGER, -- 1 when the main thread started it
+  turn_id INTEGER REFERENCES turns(id), -- the human request that led to it
   model TEXT, -- the model it ran on
   status TEXT NOT NULL CHECK (status IN ('completed', 'failed', 'running', 'launched', 'unknown')), -- how it ended, as far as is known
   started_at TEXT, -- first timestamp of its messages
@@ -81,6 +103,7 @@ CREATE TABLE agents (
   UNIQUE (session_id, agent_id)
 );
 CREATE INDEX agents_tool_use_id ON agents(tool_use_id);
+CREATE INDEX agents_turn_id ON agents(turn_id);
 
 -- What is known of an agent, by source; agents is made from these.
 CREATE TABLE _agent_facts (
@@ -147,7 +170,7 @@ CREATE TABLE messages (
   data TEXT, -- JSON: what else the entry says (compaction numbers, API error status, hook results, effort, images, ...)
   source_file_id INTEGER REFERENCES source_files(id), -- file that holds the line
   byte_start INTEGER, -- where the line begins
-  byte_length INTEGER, -- its length without the newline; NULL when the line is no longer in its file
+  byte_length INTEGER, -- its length without the newline; negative when the line is no longer in its file
   block_keys TEXT, -- hashes of its content blocks: tells a replayed entry from a new one
   line_hash INTEGER, -- hash of the line, for entries without uuid
   nth INTEGER, -- how many equal lines came before, for entries without uuid
@@ -174,7 +197,8 @@ CREATE TABLE message_copies (
   timestamp TEXT, -- the copy's timestamp
   type TEXT, -- entry type of its line, as line_counts has it
   version TEXT, -- Claude Code version of its line
-  owner_rank TEXT -- sort key by which it would own the entry
+  owner_rank TEXT, -- sort key by which it would own the entry
+  line_hash INTEGER -- hash of the line, for entries without uuid
 );
 CREATE INDEX message_copies_message_id ON message_copies(message_id);
 CREATE INDEX message_copies_uuid ON message_copies(uuid);
@@ -362,13 +386,13 @@ CREATE TABLE events (
   data TEXT NOT NULL, -- JSON: the entry, without account ids and base64
   source_file_id INTEGER REFERENCES source_files(id), -- file that holds the line
   byte_start INTEGER, -- where it begins
-  byte_length INTEGER, -- its length without the newline; NULL when the line is no longer in its file
+  byte_length INTEGER, -- its length without the newline; negative when the line is no longer in its file
   file_session TEXT NOT NULL DEFAULT '', -- session of its file: part of its identity
   line_hash INTEGER NOT NULL, -- hash of the line's bytes: part of its identity
   nth INTEGER NOT NULL -- how many equal lines came before: part of its identity
 );
 CREATE UNIQUE INDEX events_identity ON events(line_hash, file_session, nth);
-CREATE INDEX events_session_id ON events(session_id, type);
+CREATE INDEX events_session_id ON events(session_id, type, source_file_id, byte_start);
 CREATE INDEX events_source_file_id ON events(source_file_id, byte_start);
 CREATE INDEX events_type ON events(type, timestamp);
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
-from ctxdb.normalize.people import content_text, queued_turn, turn_kind, user_kind
+from ctxdb.normalize.people import content_text, human_parts, queued_turn, turn_kind, user_kind
 from ctxdb.normalize.records import Call, Event, Fact, Message, Record, Result, Skip
 from ctxdb.normalize.sides import attachment_parts, event_record, side_data, system_parts
 from ctxdb.normalize.tools import notice_facts, read_call, read_result, result_facts
@@ -167,8 +167,7 @@ def _attachment(entry: dict[str, Any], record: Message) -> None:
         at = record.timestamp or ""
         record.facts = notice_facts(record.text, at)
         if human and record.is_sidechain == 0 and queued_turn(human):
-            record.queued = content_text(human) or None
-            record.turn = queued_turn(human)
+            record.queued = human_parts(human)[1]
 
 
 _READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {

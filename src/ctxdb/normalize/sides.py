@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxdb.normalize.people import content_text
+from ctxdb.normalize.people import content_text, human_parts
 from ctxdb.normalize.records import Event, Fact
 from ctxdb.normalize.tools import notice_facts
 from ctxdb.normalize.values import (
@@ -171,14 +171,16 @@ def attachment_parts(
     if other := _process_session(entry):
         kept["process_session_id"] = other
     mention = None
+    human: Any = None
     if subtype == "file":
         mention = text_of(attachment.get("filename")) or text_of(attachment.get("path"))
-    human: Any = None
     if subtype == "queued_command" and attachment.get("commandMode") in (None, "prompt", "bash"):
         origin = attachment.get("origin")
         kind = origin.get("kind") if type(origin) is dict else origin
         if kind in (None, "human") and attachment.get("isMeta") is not True:
             human = attachment.get("prompt")
+            if prompt := human_parts(human)[1]:
+                kept["queued_by_human"] = prompt
     return subtype, text, dump(shrink(kept)) if kept else None, mention, human
 
 

@@ -1,0 +1,11 @@
+-- What is in the transcripts: lines by type and version, and what became of them?
+--   type: entry type, empty when the line has none
+--   version: Claude Code version, empty when the line has none
+--   outcome: stored, copy, skipped or bad
+--   reason: why it was skipped or bad, or what was mended
+--   lines: how many lines
+--   files: in how many files
+SELECT type, version, outcome, reason, sum(lines) AS lines, count(DISTINCT source_file_id) AS files
+FROM line_counts
+GROUP BY type, version, outcome, reason
+ORDER BY lines DESC, type, version, outcome, reason

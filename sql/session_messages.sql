@@ -1,0 +1,23 @@
+-- What does a session read like as a whole, its own messages and those it shares with the session it came from?
+--   session_id: the session that is read
+--   message_id: the message
+--   is_copy: 1 when another session owns the message
+--   source_file_id: reading order: file
+--   byte_start: reading order: place in the file
+--   owner_session_id: the session that owns the message
+--   uuid: the entry's uuid
+--   type: its type
+--   kind: its kind
+--   timestamp: when
+--   agent_id: agent, NULL for the main thread
+--   text: its text
+SELECT m.session_id, m.id AS message_id, 0 AS is_copy, m.source_file_id, m.byte_start,
+  m.session_id AS owner_session_id, m.uuid, m.type, m.kind, m.timestamp, m.agent_id, m.text
+FROM messages m
+UNION ALL
+SELECT f.session_id, m.id, 1, c.source_file_id, c.byte_start,
+  m.session_id, c.uuid, m.type, m.kind, m.timestamp, m.agent_id, m.text
+FROM message_copies c
+JOIN messages m ON m.id = c.message_id
+JOIN source_files f ON f.id = c.source_file_id
+WHERE f.session_id IS NOT m.session_id

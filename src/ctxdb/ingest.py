@@ -1,0 +1,369 @@
+"""One pass over all transcripts: what is new is read, normalized and stored, batch by batch.
+
+A pass looks at every file by stat, opens only those that have changed, tells an append from a
+rewrite by content, and reads complete lines from the saved offset on. Batches may span files; each
+is one transaction that holds the rows and the new offsets. One bad file never stops the rest.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ctxdb.config import Config
+from ctxdb.discover import FoundFile, Scan, covers, scan, store_path
+from ctxdb.errors import CtxdbError
+from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
+from ctxdb.lock import WriterLock
+from ctxdb.progress import Progress, human_bytes
+from ctxdb.reader import InlineReader, Lines, Reader, ReaderDied, ReaderProcess, Task, read_lines
+from ctxdb.reread import reread
+from ctxdb.sidecars import read_meta, read_sessions_index
+from ctxdb.store import agents, sources
+from ctxdb.store.batch import Batch, OffsetMoved
+from ctxdb.store.connection import open_writer, write_transaction
+from ctxdb.store.model import Chunk, SourceFile, Touched
+from ctxdb.store.schema import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BATCH_BYTES = 8 << 20  # of transcript in one transaction
+BATCH_LINES = 8000
+SECOND_PROCESS_BYTES = 24 << 20  # less than this is read before a second process has started
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """What a pass did."""
+
+    files: int = 0
+    new_files: int = 0
+    grown_files: int = 0
+    rewritten_files: int = 0
+    renamed_files: int = 0
+    missing_files: int = 0
+    unreadable_files: int = 0
+    lines_read: int = 0
+    bad_lines: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    missing_roots: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """What it did, for people."""
+        if not self.files and not self.missing_files:
+            yield "No transcripts found."
+            for root in self.missing_roots:
+                yield f"  {root}: no such folder"
+            return
+        if self.lines_read:
+            yield (
+                f"Read {self.lines_read:,} new lines ({human_bytes(self.bytes_read)}) from"
+                f" {self.files:,} files in {self.seconds:.1f} s."
+            )
+        else:
+            yield f"Nothing new in {self.files:,} files ({self.seconds:.2f} s)."
+        kinds = (
+            ("new", self.new_files),
+            ("grown", self.grown_files),
+            ("rewritten", self.rewritten_files),
+            ("renamed", self.renamed_files),
+            ("gone (rows are kept)", self.missing_files),
+        )
+        if any(n for _, n in kinds):
+            yield "Files: " + ", ".join(f"{n:,} {name}" for name, n in kinds if n) + "."
+        if self.bad_lines:
+            yield f"{self.bad_lines:,} lines could not be read; `ctxdb status` names them."
+        for problem in self.problems[:10]:
+            yield f"Could not read {problem}"
+        if len(self.problems) > 10:
+            yield f"... and {len(self.problems) - 10:,} more"
+
+
+def utc_now() -> str:
+    """This moment, as transcripts write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True)
+class _Work:
+    """A file with something to read."""
+
+    item: sources.KnownFile
+    size: int
+
+
+class Pass:
+    """One pass with one writer connection."""
+
+    def __init__(self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress) -> None:
+        self.conn = conn
+        self.roots = roots
+        self.progress = progress
+        self.report = SyncReport()
+        self.now = utc_now()
+
+    def run(self) -> SyncReport:
+        """Bring the database up to date with the files."""
+        began = time.monotonic()
+        found = scan(self.roots)
+        self.report.files = len(found.files)
+        self.report.missing_roots = found.missing_roots
+        self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]
+        work = self._look(found)
+        total = sum(max(w.size - w.item.file.offset, 0) for w in work)
+        self.progress.start(total, "Reading transcripts")
+        gc.disable()
+        try:
+            self._read(work, total)
+        finally:
+            gc.enable()
+        self.report.seconds = round(time.monotonic() - began, 3)
+        return self.report
+
+    # -- what has changed ----------------------------------------------------------------------
+
+    def _look(self, found: Scan) -> list[_Work]:
+        known = sources.load_known(self.conn)
+        paths = {store_path(file.path)[0]: file for file in found.files}
+        gone = {path: item for path, item in known.items() if path not in paths}
+        by_inode = {(i.known.dev, i.known.ino): i for i in gone.values() if i.known.ino}
+        work: list[_Work] = []
+        changed: list[tuple[str, FoundFile]] = []
+        for path, file in paths.items():
+            item = known.get(path)
+            if item is not None and item.state in ("ok", "partial"):
+                if same_stat(item.known, file):
+                    continue
+            changed.append((path, file))
+        if changed or gone:
+            with write_transaction(self.conn):
+                for path, file in changed:
+                    looked = self._look_at(known.get(path), file, by_inode, gone)
+                    if looked is not None:
+                        work.append(looked)
+                self._vanish(found, gone)
+        return work
+
+    def _look_at(
+        self,
+        item: sources.KnownFile | None,
+        file: FoundFile,
+        by_inode: dict[tuple[int, int], sources.KnownFile],
+        gone: dict[str, sources.KnownFile],
+    ) -> _Work | None:
+        """Open a file that looks changed, and say what has happened to it."""
+        try:
+            fd = open_regular(file.path)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            self._unreadable(item, file, e)
+            return None
+        try:
+            now = os.fstat(fd)
+            if item is None:
+                old = by_inode.get((now.st_dev, now.st_ino))
+                if old is not None and old.file.path in gone and is_renamed(old.known, now, fd):
+                    del gone[old.file.path]
+                    sources.rename_file(self.conn, old, file)
+                    self.report.renamed_files += 1
+                    item = old
+                else:
+                    item = sources.add_file(self.conn, file, self.now)
+                    self.report.new_files += 1
+            verdict = judge(item.known, now, fd)
+            if verdict is Verdict.REWRITTEN:
+                sources.begin_again(self.conn, item.file)
+                self.report.rewritten_files += 1
+            elif verdict is Verdict.UNCHANGED or now.st_size <= item.file.offset:
+                sources.note_stat(self.conn, item.file.id, now, item.file.offset)
+                return None
+            elif not item.file.fresh:
+                self.report.grown_files += 1
+            self._read_sidecars(item, file)
+            return _Work(item, now.st_size)
+        except OSError as e:
+            self._unreadable(item, file, e)
+            return None
+        finally:
+            os.close(fd)
+
+    def _unreadable(
+        self, item: sources.KnownFile | None, file: FoundFile, error: OSError
+    ) -> None:
+        reason = (error.strerror or str(error)).lower()
+        self.report.unreadable_files += 1
+        self.report.problems.append(f"{file.path}: {reason}")
+        if error.errno in _NO_DESCRIPTORS:
+            return  # the machine's trouble, not the file's: the next pass tries again
+        if item is None:
+            item = sources.add_file(self.conn, file, self.now)
+            self.report.new_files += 1
+        sources.note_unreadable(self.conn, item.file.id, reason, self.now)
+
+    def _vanish(self, found: Scan, gone: dict[str, sources.KnownFile]) -> None:
+        lost = [
+            item.file
+            for item in gone.values()
+            if item.state != "missing"
+            and covers(found, os.fsdecode(item.open_path), item.known.dev)
+        ]
+        sources.note_missing(self.conn, lost, self.now)
+        self.report.missing_files = len(lost)
+        sources.mark_deleted_sessions(self.conn, self.now)
+
+    def _read_sidecars(self, item: sources.KnownFile, file: FoundFile) -> None:
+        """meta.json beside an agent's file, sessions-index.json beside new transcripts."""
+        if item.file.agent_id is not None:
+            fact = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
+            if item.file.session_id is not None:
+                agents.add_facts(self.conn, item.file.session_id, fact, None, Touched())
+        elif item.file.fresh:
+            folder = os.path.dirname(file.path)
+            path = read_sessions_index(folder)
+            if path is not None:
+                self.conn.execute(
+                    "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
+                    (f"index:{store_path(folder)[0]}", path),
+                )
+
+    # -- reading and storing -------------------------------------------------------------------
+
+    def _read(self, work: list[_Work], total: int) -> None:
+        tasks = [self._task(w) for w in work]
+        reader: Reader = InlineReader()
+        if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
+            reader = ReaderProcess(tasks)
+        batch: list[Chunk] = []
+        size = lines = 0
+        try:
+            for done, (one, task) in enumerate(zip(work, tasks, strict=True)):
+                try:
+                    for found in self._chunks(reader, one, task):
+                        batch.append(found)
+                        size += found.end - found.start
+                        lines += found.lines
+                        if size >= BATCH_BYTES or lines >= BATCH_LINES:
+                            self._store(batch)
+                            batch, size, lines = [], 0, 0
+                except ReaderDied:
+                    reader.close()
+                    self._store(batch)
+                    batch, size, lines = [], 0, 0
+                    self._read(work[done:], 0)
+                    return
+                except OSError as e:
+                    self._failed(one, e)
+            self._store(batch)
+        finally:
+            reader.close()
+
+    def _task(self, one: _Work) -> Task:
+        file = one.item.file
+        return Task(one.item.open_path, file.offset, file.agent_id is not None)
+
+    def _chunks(self, reader: Reader, one: _Work, task: Task) -> Iterator[Chunk]:
+        file = one.item.file
+        at = file.offset
+        for found in reader.read(task):
+            if found.is_large:
+                yield from self._large(one, at)
+                return
+            yield _chunk(file, found)
+            at = found.end
+
+    def _large(self, one: _Work, offset: int) -> Iterator[Chunk]:
+        """From a huge line on: it is announced in the database before it is parsed, so that a
+        process that dies of it does not die of it again."""
+        file = one.item.file
+        fd = open_regular(one.item.open_path)
+        try:
+            while True:
+                agent = file.agent_id is not None
+                found = read_lines(fd, offset, in_agent_file=agent, parse_large=False)
+                if found.is_large:
+                    give_up = one.item.attempting == offset
+                    with write_transaction(self.conn):
+                        self.conn.execute(
+                            "UPDATE source_files SET attempting = ? WHERE id = ?",
+                            (offset, file.id),
+                        )
+                    found = read_lines(fd, offset, in_agent_file=agent, give_up=give_up)
+                yield _chunk(file, found)
+                offset = found.end
+                if found.at_end:
+                    return
+        finally:
+            os.close(fd)
+
+    def _store(self, chunks: list[Chunk]) -> None:
+        if not chunks:
+            return
+        try:
+            with write_transaction(self.conn):
+                batch = Batch(self.conn, self.now, reread)
+                batch.write(chunks)
+        except OffsetMoved as e:
+            raise CtxdbError(f"{e}: another process has read this file meanwhile; sync again") from e
+        finally:
+            gc.collect(0)
+        for chunk in chunks:
+            self.report.lines_read += chunk.lines
+            self.report.bytes_read += chunk.end - chunk.start
+            self.report.bad_lines += sum(n for k, n in chunk.counts.items() if k[2] == "bad")
+            self.progress.advance(chunk.end - chunk.start)
+            chunk.file.offset = chunk.end
+
+    def _failed(self, one: _Work, error: OSError) -> None:
+        if error.errno in _NO_DESCRIPTORS or error.errno == errno.ENOENT:
+            return
+        reason = (error.strerror or str(error)).lower()
+        self.report.unreadable_files += 1
+        self.report.problems.append(f"{one.item.file.path}: {reason}")
+        with write_transaction(self.conn):
+            sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
+
+
+def _chunk(file: SourceFile, found: Lines) -> Chunk:
+    return Chunk(
+        file,
+        found.start,
+        found.end,
+        found.records,
+        found.notes,
+        found.counts,
+        found.errors,
+        found.lines,
+        found.stat,
+        found.mark,
+        found.at_end,
+    )
+
+
+def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncReport:
+    """One pass over all roots, under the writer lock."""
+    with (
+        WriterLock(config.db_path, wait=wait),
+        closing(open_writer(config.db_path)) as conn,
+    ):
+        prepare(conn, config.db_path)
+        report = Pass(conn, config.roots, progress).run()
+        if report.lines_read:
+            conn.execute("PRAGMA optimize")
+    return report

@@ -1,0 +1,254 @@
+"""One line of bytes to JSON objects, without ever raising.
+
+The common case is ``orjson.loads`` and a type check. orjson is stricter than the program that
+writes transcripts, so a line it refuses goes down a ladder, one rung at a time:
+
+1. padding: NUL blocks a crash left before or behind the record, a byte order mark;
+2. bytes that are no UTF-8 become U+FFFD;
+3. the standard library's parser, which takes what JavaScript writes and orjson refuses: halves of
+   surrogate pairs (become U+FFFD), raw control characters, NaN and Infinity (become null), and
+   several objects glued on one line, each with its exact place;
+4. a ``Bad`` with a short, stable reason.
+
+Numbers: integers that do not fit 64 bits come back as floats (orjson does that from 2**64 on), and
+numbers too large for a float as null. Two things orjson lets through could only be found by going
+over every line a second time: integers from 2**63 to 2**64 - 1, which sqlite3 cannot bind, and
+nesting of 250 to 1024 levels, which ``orjson.dumps`` refuses. ``tame`` mends both, for the caller
+that has met one.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+MAX_DEPTH = 250  # orjson.dumps stops at 254 levels, and callers wrap what they store
+MAX_GLUED = 1000  # objects on one line; 6 lines with two were seen in 154,007
+BIG_LINE_BYTES = 1 << 20  # from here on a line is weighed before it is parsed
+MAX_PARSED_BYTES = 128 << 20  # 16 MiB of empty lists would be 360 MB of Python objects
+
+_INT64_MIN = -(2**63)
+_INT64_MAX = 2**63 - 1
+_FFFD = "\ufffd"
+_BOM = b"\xef\xbb\xbf"
+_PADDING = b"\x00 \t\r\n\x0b\x0c"
+_BETWEEN = re.compile("[\x00 \t\r\n\x0b\x0c\ufeff]*")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_CONTROL = re.compile(rb"[\x00-\x1f]")
+_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+
+# Notes in the order they are reported.
+_NOTES = (
+    "nul_padded",
+    "bom",
+    "invalid_utf8",
+    "control_chars",
+    "surrogates",
+    "nan",
+    "big_int",
+    "glued",
+    "trailing",  # something behind the last whole object that is none
+)
+
+_loads = orjson.loads
+
+
+@dataclass(slots=True)
+class Parsed:
+    """The objects of a line: one, or several that were glued together."""
+
+    objects: list[tuple[int, int, dict[str, Any]]]  # start within the line, length, object
+    note: str = ""  # what had to be mended, comma-joined; '' for nearly every line
+
+
+@dataclass(slots=True)
+class Bad:
+    """A line with nothing to take from it."""
+
+    # not_json, not_object, torn (begins like an object, is not whole), too_deep, nul_only,
+    # too_many_values, too_many_objects
+    reason: str
+
+
+def parse(data: bytes) -> Parsed | Bad | None:
+    """Parse one line without its newline. None for a blank one. Never raises.
+
+    Every string that comes back encodes to UTF-8.
+    """
+    if len(data) > BIG_LINE_BYTES and _parsed_bytes(data) > MAX_PARSED_BYTES:
+        return Bad("too_many_values")
+    try:
+        value = _loads(data)
+    except ValueError:
+        return _mend(data)
+    if type(value) is dict:
+        return Parsed([(0, len(data), value)])
+    return Bad("not_object")
+
+
+def tame(value: Any) -> Any:
+    """A copy that sqlite3 can bind, ``orjson.dumps`` can write and pickle can carry.
+
+    Integers beyond 64 bits become floats, NaN and Infinity None, lone surrogates U+FFFD, and what
+    lies deeper than MAX_DEPTH levels None.
+    """
+    return _tame(value, 1, set())
+
+
+def _mend(data: bytes) -> Parsed | Bad | None:
+    notes: set[str] = set()
+    start, end = _trim(data, notes)
+    if start == end:
+        return Bad("nul_only") if b"\x00" in data else None
+    body = data[start:end]
+    text = body.decode("utf-8", "replace")
+    if _FFFD in text and not _is_utf8(body):
+        notes.add("invalid_utf8")
+    try:
+        value = _loads(text)
+    except ValueError:
+        return _take_apart(body, start, notes)
+    if type(value) is dict:
+        return Parsed([(start, end - start, value)], _joined(notes))
+    return Bad("not_object")
+
+
+def _trim(data: bytes, notes: set[str]) -> tuple[int, int]:
+    """The range of ``data`` that is left without NULs, white space and byte order mark."""
+    end = len(data.rstrip(_PADDING))
+    start = end - len(data[:end].lstrip(_PADDING))
+    if data.startswith(_BOM, start):
+        notes.add("bom")
+        start += len(_BOM)
+        start = end - len(data[start:end].lstrip(_PADDING))
+    if b"\x00" in data[:start] or b"\x00" in data[end:]:
+        notes.add("nul_padded")
+    return start, end
+
+
+def _take_apart(body: bytes, offset: int, notes: set[str]) -> Parsed | Bad:
+    """Read as many whole objects as ``body`` begins with, by the standard library's rules."""
+    # surrogateescape, not replace: it can be undone, so that places can be told in bytes.
+    text = body.decode("utf-8", "surrogateescape")
+    decoder = _decoder(notes)
+    objects: list[tuple[int, int, dict[str, Any]]] = []
+    at = 0
+    while at < len(text):
+        try:
+            value, end = decoder.raw_decode(text, at)
+            if type(value) is not dict:
+                if not objects:
+                    return Bad("not_object" if end == len(text) else "not_json")
+                break
+            value = _tame(value, 1, notes)
+        except RecursionError:
+            return Bad("too_deep")
+        except ValueError:
+            break
+        if "too_deep" in notes:
+            return Bad("too_deep")
+        if len(objects) == MAX_GLUED:
+            return Bad("too_many_objects")
+        length = _byte_length(text[at:end])
+        objects.append((offset, length, value))
+        at_next = _skip(text, end)
+        offset += length + _byte_length(text[end:at_next])
+        at = at_next
+    if not objects:
+        return Bad("torn" if text.startswith("{") else "not_json")
+    if at < len(text):
+        notes.add("trailing")
+    if len(objects) > 1:
+        notes.add("glued")
+    if _CONTROL.search(body):
+        notes.add("control_chars")
+    if "invalid_utf8" in notes:
+        notes.discard("surrogates")  # they are the bad bytes, escaped above
+    return Parsed(objects, _joined(notes))
+
+
+def _decoder(notes: set[str]) -> json.JSONDecoder:
+    def constant(_: str) -> None:
+        notes.add("nan")
+
+    # strict=False takes raw control characters inside strings. Integers are read by hand because
+    # int() refuses more than 4300 digits.
+    return json.JSONDecoder(strict=False, parse_constant=constant, parse_int=_integer)
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) <= 19 else float(digits)
+
+
+def _tame(value: Any, depth: int, notes: set[str]) -> Any:
+    kind = type(value)
+    if kind is str:
+        return _plain(value, notes)
+    if kind is dict or kind is list:
+        if depth > MAX_DEPTH:
+            notes.add("too_deep")
+            return None
+        depth += 1
+        if kind is list:
+            items = []
+            for item in value:
+                items.append(_tame(item, depth, notes))  # noqa: PERF401  one frame per level, not two
+            return items
+        fields = {}
+        for key, item in value.items():
+            fields[_plain(key, notes)] = _tame(item, depth, notes)
+        return fields
+    if kind is int and not _INT64_MIN <= value <= _INT64_MAX:
+        notes.add("big_int")
+        return float(value)
+    if kind is float and not math.isfinite(value):
+        notes.add("nan")
+        return None
+    return value
+
+
+def _plain(text: str, notes: set[str]) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        notes.add("surrogates")
+        return _SURROGATES.sub(_FFFD, text)
+    return text
+
+
+def _skip(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
+
+
+def _byte_length(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _joined(notes: set[str]) -> str:
+    return ",".join(note for note in _NOTES if note in notes)
+
+
+def _parsed_bytes(data: bytes) -> int:
+    """An upper estimate of the memory this line takes once parsed, strings' contents aside."""
+    if _weigh(data) <= MAX_PARSED_BYTES:
+        return 0
+    return _weigh(_STRINGS.sub(b'"', data))  # punctuation in strings is only text
+
+
+def _weigh(data: bytes) -> int:
+    # Measured on Python 3.11: a dict with a key 232 bytes, a list 64, an element with its slot 60.
+    return 232 * data.count(b"{") + 64 * data.count(b"[") + 60 * data.count(b",")

@@ -1,0 +1,264 @@
+"""From a place in a file to normalized lines: tail, parse and normalize in one step.
+
+`read_lines` is all that a batch needs to know of a file's bytes. Its result can be packed into
+plain tuples, so that a first sync of many megabytes reads and normalizes in a second process
+(`ReaderProcess`) while the first one writes: the two take about as long.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctxdb.identity import mark_of, open_regular
+from ctxdb.normalize import Record, normalize, pack, unpack
+from ctxdb.parse import Bad, parse
+from ctxdb.store.model import LineKey, Stat
+from ctxdb.tail import read_block
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+CHUNK_BYTES = 2 << 20  # of one file, read at once
+LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
+EXCERPT_BYTES = 200
+
+
+@dataclass(slots=True)
+class Lines:
+    """Consecutive lines of a file, normalized."""
+
+    start: int
+    end: int
+    records: list[Record]
+    notes: list[str | None]
+    counts: Counter[LineKey]
+    errors: list[tuple[int, int, str, str]]
+    lines: int
+    stat: Stat
+    mark: bytes
+    at_end: bool  # there is no complete line after these
+    is_large: bool = False  # the next line is so long that it is not parsed before it is announced
+
+
+def excerpt(data: bytes) -> str:
+    """The first bytes of a line, as text that no terminal minds."""
+    return data[:EXCERPT_BYTES].decode("ascii", "backslashreplace").encode(
+        "unicode_escape"
+    ).decode("ascii")
+
+
+def stat_of(fd: int) -> Stat:
+    """How the open file looks now."""
+    now = os.fstat(fd)
+    return Stat(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+def read_lines(
+    fd: int,
+    offset: int,
+    *,
+    in_agent_file: bool,
+    want_bytes: int = CHUNK_BYTES,
+    parse_large: bool = True,
+    give_up: bool = False,
+) -> Lines:
+    """The complete lines after an offset, about `want_bytes` of them.
+
+    `give_up` records the next line as too large without parsing it: it has ended a process before.
+    """
+    stat = stat_of(fd)
+    records: list[Record] = []
+    notes: list[str | None] = []
+    counts: Counter[LineKey] = Counter()
+    errors: list[tuple[int, int, str, str]] = []
+    lines = 0
+    end = offset
+    at_end = False
+    while end - offset < want_bytes:
+        block = read_block(fd, end)
+        if block is None:
+            at_end = True
+            break
+        first = block.lines[0] if block.lines else None
+        if first is not None and first[1] > LARGE_LINE_BYTES:
+            if lines:
+                break  # a large line comes alone
+            if give_up:
+                block.oversize, block.lines = block.lines, []
+            elif not parse_large:
+                return Lines(offset, offset, [], [], counts, [], 0, stat, b"", False, is_large=True)
+        for start, length, data in block.lines:
+            parsed = parse(data)
+            if parsed is None:
+                counts["", "", "skipped", "blank"] += 1
+            elif isinstance(parsed, Bad):
+                counts["", "", "bad", parsed.reason] += 1
+                errors.append((start, length - 1, parsed.reason, excerpt(data)))
+            else:
+                note = parsed.note
+                if note:
+                    errors.append((start, length - 1, note, excerpt(data)))
+                if len(parsed.objects) == 1 and not note:
+                    # The usual line: the object's bytes are the line's, and so is its length.
+                    entry = parsed.objects[0][2]
+                    records.append(normalize(entry, start, length - 1, data, in_agent_file))
+                    notes.append("")
+                    continue
+                for nth, (at, size, entry) in enumerate(parsed.objects):
+                    own = data[at : at + size]
+                    alone = len(parsed.objects) == 1
+                    place = (start, length - 1) if alone else (start + at, size)
+                    records.append(normalize(entry, *place, own, in_agent_file))
+                    notes.append(note if nth == 0 else None)
+        for start, length, data in block.oversize:
+            counts["", "", "bad", "too_large"] += 1
+            errors.append((start, length - 1, "too_large", excerpt(data)))
+        lines += len(block.lines) + len(block.oversize)
+        end = block.end
+        if first is None or first[1] > LARGE_LINE_BYTES:
+            break
+    at_end = at_end or end >= stat.size
+    mark = mark_of(fd, end)
+    return Lines(offset, end, records, notes, counts, errors, lines, stat, mark, at_end)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A file to read, from where on, and up to which size (later bytes are for the next pass)."""
+
+    path: str | bytes
+    offset: int
+    in_agent_file: bool
+
+
+def read_file(task: Task) -> Iterator[Lines]:
+    """All complete lines of a file, in chunks; stops in front of a large line, which comes empty."""
+    fd = open_regular(task.path)
+    try:
+        offset = task.offset
+        while True:
+            found = read_lines(fd, offset, in_agent_file=task.in_agent_file, parse_large=False)
+            yield found
+            if found.is_large or found.at_end:
+                return
+            offset = found.end
+    finally:
+        os.close(fd)
+
+
+def _pack(found: Lines) -> bytes:
+    return marshal.dumps(
+        (
+            found.start,
+            found.end,
+            [pack(record) for record in found.records],
+            found.notes,
+            list(found.counts.items()),
+            found.errors,
+            found.lines,
+            (
+                found.stat.dev,
+                found.stat.ino,
+                found.stat.size,
+                found.stat.mtime_ns,
+                found.stat.ctime_ns,
+            ),
+            found.mark,
+            found.at_end,
+            found.is_large,
+        )
+    )
+
+
+def _unpack(data: bytes) -> Lines:
+    values = marshal.loads(data)
+    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large = values
+    return Lines(
+        start,
+        end,
+        [unpack(record) for record in records],
+        notes,
+        Counter(dict(counts)),
+        errors,
+        lines,
+        Stat(*stat),
+        mark,
+        at_end,
+        is_large,
+    )
+
+
+def _serve(tasks: Sequence[Task], pipe: Connection) -> None:
+    """The second process: read every file, send its lines, then what stopped it, if anything."""
+    gc.disable()  # records hold no cycles; looking for some would take a third of the time
+    try:
+        for task in tasks:
+            failure: tuple[int, str] | None = None
+            try:
+                for found in read_file(task):
+                    pipe.send_bytes(b"L" + _pack(found))
+            except OSError as e:
+                failure = (e.errno or 0, e.strerror or str(e))
+            pipe.send_bytes(b"E" + marshal.dumps(failure))
+    except (BrokenPipeError, KeyboardInterrupt):
+        return
+
+
+class ReaderProcess:
+    """Reads files in a second process, one chunk ahead of whoever asks."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        context = multiprocessing.get_context("fork" if os.name == "posix" else None)
+        self.pipe, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(target=_serve, args=(tasks, theirs), daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def read(self, _task: Task) -> Iterator[Lines]:
+        """The lines of the next task; raises the OSError that stopped it."""
+        while True:
+            try:
+                data: Any = self.pipe.recv_bytes()
+            except EOFError:
+                raise ReaderDied from None
+            if data[:1] == b"E":
+                failure = marshal.loads(data[1:])
+                if failure is not None:
+                    raise OSError(*failure)
+                return
+            yield _unpack(memoryview(data)[1:])
+
+    def close(self) -> None:
+        """End the second process, whatever it is doing."""
+        self.pipe.close()
+        self.process.join(timeout=5)
+        if self.process.is_alive():
+            with suppress(OSError):
+                self.process.kill()
+            self.process.join()
+
+
+class ReaderDied(Exception):
+    """The second process was ended from outside; the files can be read in this one."""
+
+
+class InlineReader:
+    """Reads in this process: for everything but a first sync."""
+
+    def read(self, task: Task) -> Iterator[Lines]:
+        """The lines of a task."""
+        return read_file(task)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+
+Reader = InlineReader | ReaderProcess

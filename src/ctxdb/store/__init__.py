@@ -1,0 +1,1 @@
+"""The database: connections, schema, and everything that is written in one transaction."""

@@ -1,0 +1,303 @@
+"""Agents: who they are, which call started them, and which human request they belong to.
+
+An agent is known from its own file, from agent_progress lines, from the result of the call that
+started it, or (version 1.0) from a sidechain's root. Each source is kept as a fact, so that the
+agent can be made anew whenever another comes, in any order. The call is found, in this order, by
+the agent's meta.json, by progress lines, by the result's agentId, by the workflow's run, and by the
+words of its first prompt.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from ctxdb.normalize import Fact
+from ctxdb.store.model import Touched
+
+_LINK_ORDER = ("meta", "progress", "result")
+
+
+def add_facts(
+    conn: sqlite3.Connection,
+    session_id: str | None,
+    facts: list[Fact],
+    message_id: int | None,
+    touched: Touched,
+) -> None:
+    """Keep what a line says of agents."""
+    if session_id is None:
+        return
+    for fact in facts:
+        conn.execute(
+            "INSERT INTO _agent_facts (session_id, agent_id, source, tool_use_id, at, kind,"
+            " agent_type, description, model, status, parent_agent_id, depth, run_id, prompt,"
+            " message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT DO UPDATE SET agent_type = coalesce(agent_type, excluded.agent_type),"
+            "  prompt = coalesce(prompt, excluded.prompt), model = excluded.model,"
+            "  description = excluded.description, depth = excluded.depth,"
+            "  parent_agent_id = excluded.parent_agent_id",
+            (session_id, *fact, message_id),
+        )
+        if fact.source == "workflow":
+            for (agent_id,) in conn.execute(
+                "SELECT agent_id FROM _agent_facts WHERE session_id = ? AND run_id = ?",
+                (session_id, fact.agent_id),
+            ):
+                touched.agents.add((session_id, agent_id))
+        else:
+            touched.agents.add((session_id, fact.agent_id))
+
+
+def drop_facts(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
+    """Forget what a message said, before it is said anew."""
+    for session_id, agent_id in conn.execute(
+        "SELECT session_id, agent_id FROM _agent_facts WHERE message_id = ?", (message_id,)
+    ).fetchall():
+        touched.agents.add((session_id, agent_id))
+    conn.execute("DELETE FROM _agent_facts WHERE message_id = ?", (message_id,))
+
+
+def agents_of_calls(conn: sqlite3.Connection, touched: Touched) -> None:
+    """Agents that may hang on calls that have come or changed."""
+    for tool_use_id in touched.calls:
+        touched.agents.update(
+            conn.execute(
+                "SELECT session_id, agent_id FROM agents WHERE tool_use_id = ?"
+                " UNION SELECT session_id, agent_id FROM _agent_facts WHERE tool_use_id = ?",
+                (tool_use_id, tool_use_id),
+            )
+        )
+        touched.agents.update(
+            conn.execute(
+                "SELECT a.session_id, a.agent_id FROM tool_uses t JOIN agents a"
+                " ON a.session_id = t.session_id WHERE t.tool_use_id = ? AND a.tool_use_id IS NULL",
+                (tool_use_id,),
+            )
+        )
+    touched.calls.clear()
+
+
+def refresh(conn: sqlite3.Connection, touched: Touched) -> None:
+    """Make the touched agents anew; a change of turn goes down to the agents they started."""
+    for _ in range(20):  # nesting is a few deep; a loop in damaged data must end
+        agents_of_calls(conn, touched)
+        if not touched.agents:
+            return
+        batch, touched.agents = sorted(touched.agents), set()
+        for session_id, agent_id in batch:
+            _refresh_one(conn, session_id, agent_id, touched)
+
+
+def _refresh_one(
+    conn: sqlite3.Connection, session_id: str, agent_id: str, touched: Touched
+) -> None:
+    facts = conn.execute(
+        "SELECT source, tool_use_id, at, kind, agent_type, description, model, status,"
+        " parent_agent_id, depth, run_id, prompt FROM _agent_facts"
+        " WHERE session_id = ? AND agent_id = ? ORDER BY at, tool_use_id",
+        (session_id, agent_id),
+    ).fetchall()
+    lines = conn.execute(
+        "SELECT min(timestamp), max(timestamp), count(*) FROM messages"
+        " WHERE session_id = ? AND agent_id = ?",
+        (session_id, agent_id),
+    ).fetchone()
+    if lines[2] == 0 and not any(f[0] not in ("notice", "workflow") for f in facts):
+        conn.execute(
+            "DELETE FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, agent_id)
+        )
+        return
+    prompt = _first_prompt(conn, session_id, agent_id)
+    tool_use_id = _find_call(conn, session_id, agent_id, facts, prompt)
+    call = _call(conn, session_id, tool_use_id)
+
+    def said(column: int, sources: tuple[str, ...]) -> Any:
+        for source in sources:
+            for fact in facts:
+                if fact[0] == source and fact[column] is not None:
+                    return fact[column]
+        return None
+
+    call_input = call[3] if call else None
+    row = {
+        "kind": _kind(agent_id, facts, prompt),
+        "agent_type": said(4, ("meta", "file"))
+        or (call_input and call_input[0])
+        or said(4, ("result", "progress")),
+        "description": said(5, ("meta",)) or (call_input and call_input[1]) or said(5, ("result",)),
+        "tool_use_id": tool_use_id,
+        "parent_agent_id": said(8, ("meta",)) or (call[1] if call else None),
+        "depth": None,
+        "turn_id": call[0] if call else None,
+        "model": _model(conn, session_id, agent_id) or said(6, ("meta", "result")),
+        "status": _status(facts, call),
+        "started_at": lines[0],
+        "ended_at": lines[1],
+    }
+    row["depth"] = said(9, ("meta",)) or _depth(conn, session_id, row["parent_agent_id"], call)
+    before = conn.execute(
+        "SELECT turn_id FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, agent_id)
+    ).fetchone()
+    names = ", ".join(row)
+    conn.execute(
+        f"INSERT INTO agents (session_id, agent_id, {names})"
+        f" VALUES (?, ?, {', '.join('?' * len(row))}) ON CONFLICT (session_id, agent_id)"
+        f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in row)}",
+        (session_id, agent_id, *row.values()),
+    )
+    if before is None or before[0] != row["turn_id"]:
+        _move(conn, session_id, agent_id, row["turn_id"], touched)
+
+
+def _first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | None:
+    row = conn.execute(
+        "SELECT text FROM messages WHERE session_id = ? AND agent_id = ? AND type = 'user'"
+        " AND kind <> 'tool_result' ORDER BY timestamp LIMIT 1",
+        (session_id, agent_id),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _find_call(
+    conn: sqlite3.Connection,
+    session_id: str,
+    agent_id: str,
+    facts: list[Any],
+    prompt: str | None,
+) -> str | None:
+    for source in _LINK_ORDER:
+        for fact in facts:
+            if fact[0] == source and fact[1]:
+                return str(fact[1])
+    runs = [fact[10] for fact in facts if fact[10]]
+    for run in runs:
+        row = conn.execute(
+            "SELECT tool_use_id FROM _agent_facts WHERE session_id = ? AND agent_id = ?"
+            " AND source = 'workflow' ORDER BY at LIMIT 1",
+            (session_id, run),
+        ).fetchone()
+        if row:
+            return str(row[0])
+    if runs or agent_id.startswith(("acompact", "aprompt_suggestion")):
+        return None
+    words = prompt or next((fact[11] for fact in facts if fact[11]), None)
+    if not words:
+        return None
+    rows = conn.execute(
+        "SELECT tool_use_id FROM tool_uses WHERE session_id = ? AND name = 'Agent'"
+        " AND agent_id IS NOT ? AND json_extract(input, '$.prompt') = ?"
+        " AND tool_use_id NOT IN (SELECT tool_use_id FROM agents WHERE session_id = ?"
+        "  AND agent_id <> ? AND tool_use_id IS NOT NULL)"
+        " ORDER BY started_at, tool_use_id LIMIT 1",
+        (session_id, agent_id, words, session_id, agent_id),
+    ).fetchall()
+    return str(rows[0][0]) if rows else None
+
+
+def _call(conn: sqlite3.Connection, session_id: str, tool_use_id: str | None) -> Any:
+    """(turn_id, agent_id, status, (agent type, description)) of the call that started it."""
+    if tool_use_id is None:
+        return None
+    row = conn.execute(
+        "SELECT turn_id, agent_id, status, json_extract(input, '$.subagent_type'),"
+        " json_extract(input, '$.description'), message_id FROM tool_uses WHERE tool_use_id = ?"
+        " ORDER BY session_id IS NOT ?, id LIMIT 1",
+        (tool_use_id, session_id),
+    ).fetchone()
+    if row is None or row[5] is None:
+        return None
+    return row[0], row[1], row[2], (row[3], row[4])
+
+
+def _kind(agent_id: str, facts: list[Any], prompt: str | None) -> str:
+    if agent_id.startswith("side-"):
+        return "sidechain"
+    if agent_id.startswith("acompact"):
+        return "compact"
+    if agent_id.startswith("aprompt_suggestion"):
+        return "prompt_suggestion"
+    if any(fact[10] for fact in facts):
+        return "workflow"
+    if any(fact[3] == "teammate" for fact in facts):
+        return "teammate"
+    return "warmup" if prompt is not None and prompt.strip() == "Warmup" else "task"
+
+
+def _model(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | None:
+    row = conn.execute(
+        "SELECT model FROM messages WHERE session_id = ? AND agent_id = ?"
+        " AND model IS NOT NULL AND model <> '<synthetic>' ORDER BY timestamp, uuid LIMIT 1",
+        (session_id, agent_id),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _status(facts: list[Any], call: Any) -> str:
+    notices = [fact[7] for fact in facts if fact[0] == "notice" and fact[7]]
+    if notices:
+        return str(notices[-1])
+    results = [fact[7] for fact in facts if fact[0] == "result" and fact[7]]
+    if results:
+        return "completed" if "completed" in results else str(results[-1])
+    if call is None:
+        return "unknown"
+    known = {"pending": "running", "ok": "completed", "error": "failed"}
+    return known.get(call[2], "failed" if call[2] == "interrupted" else "unknown")
+
+
+def _depth(
+    conn: sqlite3.Connection, session_id: str, parent: str | None, call: Any
+) -> int | None:
+    if parent is not None:
+        row = conn.execute(
+            "SELECT depth FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, parent)
+        ).fetchone()
+        return row[0] + 1 if row and row[0] else 2
+    return 1 if call is not None else None
+
+
+def _move(
+    conn: sqlite3.Connection,
+    session_id: str,
+    agent_id: str,
+    turn_id: int | None,
+    touched: Touched,
+) -> None:
+    """Give an agent's lines, and all that came of them, to the turn of the call that started it."""
+    who = {"turn": turn_id, "session": session_id, "agent": agent_id}
+    old = conn.execute(
+        "SELECT DISTINCT turn_id FROM messages WHERE session_id = :session AND agent_id = :agent"
+        " AND turn_id IS NOT :turn",
+        who,
+    ).fetchall()
+    if not old:
+        return
+    touched.turns.update(t for (t,) in [*old, (turn_id,)] if t is not None)
+    for table in ("messages", "tool_uses", "files_touched"):
+        conn.execute(
+            f"UPDATE {table} SET turn_id = :turn WHERE session_id = :session"
+            " AND agent_id = :agent AND turn_id IS NOT :turn",
+            who,
+        )
+    conn.execute(
+        "UPDATE git_operations SET turn_id = :turn WHERE tool_id IN (SELECT id FROM tool_uses"
+        " WHERE session_id = :session AND agent_id = :agent)",
+        who,
+    )
+    touched.requests.update(
+        key
+        for (key,) in conn.execute(
+            "SELECT l.request_key FROM messages m JOIN _usage_lines l ON l.message_id = m.id"
+            " WHERE m.session_id = :session AND m.agent_id = :agent",
+            who,
+        )
+    )
+    touched.calls.update(
+        call
+        for (call,) in conn.execute(
+            "SELECT tool_use_id FROM tool_uses WHERE session_id = :session AND agent_id = :agent"
+            " AND name IN ('Agent', 'Workflow')",
+            who,
+        )
+    )

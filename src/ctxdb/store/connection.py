@@ -1,0 +1,162 @@
+"""Opening the database, for one writer and any number of readers.
+
+The file holds everything a person typed and every secret a tool printed, so it is made private
+(0600 in a 0700 folder) before SQLite first writes to it; -wal and -shm then inherit its mode.
+WAL with synchronous=NORMAL can lose the last commits when the power fails, never tear them: rows
+and offset go together, and the transcript is read again. Every write happens in `write_transaction`
+(BEGIN IMMEDIATE: a deferred one would fail at once instead of waiting for its turn).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from ctxdb.errors import (
+    CtxdbError,
+    DamagedDatabase,
+    NoDatabase,
+    NotOurDatabase,
+    UnsafeDatabase,
+)
+
+APPLICATION_ID = 0x43545844  # "CTXD", as migrations.py sets it
+BUSY_SECONDS = 60.0  # someone editing in DB Browser may hold the write lock for a while
+MIN_SQLITE = (3, 37, 0)
+CACHE_KIB = 64 * 1024  # page cache of the writer; indexes of a large database are hot
+WAL_PAGES = 4000  # checkpoint at about 16 MB, so that the -wal stays small
+SIDE_FILES = ("", "-wal", "-shm", "-journal")
+
+
+def _check_sqlite() -> None:
+    if sqlite3.sqlite_version_info < MIN_SQLITE:
+        need = ".".join(map(str, MIN_SQLITE))
+        raise CtxdbError(f"SQLite {sqlite3.sqlite_version} is too old; ctxdb needs {need} or newer")
+
+
+def _make_private(path: Path) -> None:
+    """Create the file with mode 0600, or take group and other bits off an existing one."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC
+        os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        _check_owner(path)
+    except OSError as e:
+        raise CtxdbError(f"{path}: cannot be created: {e.strerror}") from e
+    for suffix in SIDE_FILES:
+        side = path.with_name(path.name + suffix)
+        try:
+            if stat.S_IMODE(side.lstat().st_mode) & 0o077:
+                side.chmod(0o600)
+        except FileNotFoundError:
+            continue
+        except OSError as e:
+            raise UnsafeDatabase(side, f"others can read it and it stays so: {e.strerror}") from e
+
+
+def _check_owner(path: Path) -> None:
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeDatabase(path, "is a symbolic link; name the file itself")
+    if not stat.S_ISREG(found.st_mode):
+        raise NotOurDatabase(path, "is not a regular file")
+    if found.st_uid != os.geteuid() and os.geteuid() != 0:
+        raise UnsafeDatabase(path, "belongs to another user")
+
+
+def _check_header(path: Path) -> None:
+    """Refuse what is not SQLite before SQLite touches it; an empty file is a new database."""
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head and head != b"SQLite format 3\x00":
+        raise NotOurDatabase(path, "is not a SQLite database; it is left as it is")
+
+
+def _check_application(conn: sqlite3.Connection, path: Path) -> None:
+    try:
+        (found,) = conn.execute("PRAGMA application_id").fetchone()
+        (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as e:
+        raise _read_error(path, e) from e
+    if found != APPLICATION_ID and tables:
+        raise NotOurDatabase(path, "is another program's database; it is left as it is")
+
+
+def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
+    text = str(error)
+    if "not a database" in text:
+        return NotOurDatabase(path, "is not a SQLite database; it is left as it is")
+    if "malformed" in text or "corrupt" in text:
+        return DamagedDatabase(path, f"is damaged ({text}); move it away and sync again")
+    return CtxdbError(f"{path}: {text}")
+
+
+def open_writer(path: Path) -> sqlite3.Connection:
+    """The one connection that writes. The caller holds the writer lock."""
+    _check_sqlite()
+    _make_private(path)
+    _check_header(path)
+    try:
+        conn = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        conn.execute("PRAGMA page_size = 8192")  # fewer overflow pages under long texts
+        _check_application(conn, path)
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute("PRAGMA synchronous = NORMAL")
+        conn.execute("PRAGMA temp_store = MEMORY")
+        conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        conn.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+        conn.execute("PRAGMA recursive_triggers = ON")
+    except sqlite3.Error as e:
+        raise _read_error(path, e) from e
+    return conn
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write."""
+    _check_sqlite()
+    if not path.exists():
+        raise NoDatabase(path)
+    _check_header(path)
+    try:
+        uri = f"file:{quote(str(path))}?mode=ro"
+        conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+        conn.execute("PRAGMA query_only = 1")
+        conn.execute("PRAGMA temp_store = MEMORY")
+        _check_application(conn, path)
+    except sqlite3.Error as e:
+        raise _read_error(path, e) from e
+    return conn
+
+
+@contextmanager
+def write_transaction(conn: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Everything inside is committed together, or not at all."""
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        yield conn
+        _test_kill("before_commit")
+        conn.execute("COMMIT")
+    except BaseException:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        raise
+    _test_kill("after_commit")
+
+
+def _test_kill(point: str) -> None:
+    """Die like a power cut where a crash test asks for it: CTXDB_TEST_KILL=before_commit:3."""
+    wanted, _, nth = os.environ.get("CTXDB_TEST_KILL", "").partition(":")
+    if wanted != point:
+        return
+    _kills[point] = _kills.get(point, 0) + 1
+    if _kills[point] >= int(nth or 1):
+        os.kill(os.getpid(), 9)
+
+
+_kills: dict[str, int] = {}

@@ -1,0 +1,110 @@
+"""What one batch brings to the store."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+
+from ctxdb.normalize import Message, Record
+
+LineKey = tuple[str, str, str, str]  # type, version, outcome, reason
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+
+def is_uuid(text: str) -> bool:
+    """Other ids repeat between sessions, so they are unique within their session only."""
+    return _UUID.fullmatch(text) is not None
+
+
+def entry_key(uuid: str, session_id: str | None) -> str:
+    """What an entry is known by."""
+    return uuid if is_uuid(uuid) else f"{session_id}|{uuid}"
+
+
+@dataclass(slots=True)
+class SourceFile:
+    """A transcript file as the database knows it."""
+
+    id: int
+    path: str
+    session_id: str | None
+    agent_id: str | None
+    workflow_run: str | None = None
+    project_dir: str = ""
+    generation: int = 0
+    offset: int = 0
+    root: str = ""
+    fresh: bool = False  # no line of it has been stored before this pass
+
+
+@dataclass(slots=True)
+class Stat:
+    """How a file looked when it was read."""
+
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Consecutive lines of one file, from `start` up to `end`, which is just after a newline."""
+
+    file: SourceFile
+    start: int
+    end: int
+    records: list[Record]
+    notes: list[str | None]  # what was mended in each record's line; None: not a line of its own
+    counts: Counter[LineKey]  # lines that no record stands for: blank and bad ones
+    errors: list[tuple[int, int, str, str]]  # byte_start, byte_length, reason, excerpt
+    lines: int
+    stat: Stat
+    mark: bytes
+    at_end: bool  # no complete line follows: the file has been read as it is
+
+
+@dataclass(slots=True)
+class Placed:
+    """A message with everything the batch has found out about it."""
+
+    rec: Message
+    file: SourceFile
+    note: str | None
+    session_id: str | None
+    agent_id: str | None
+    id: int = 0
+    turn_id: int | None = None
+    parent_uuid: str | None = None
+    nth: int | None = None
+
+
+@dataclass(slots=True)
+class Touched:
+    """What must be made anew at the end of a batch, because something under it has changed."""
+
+    sessions: set[str] = field(default_factory=set)
+    agents: set[tuple[str, str]] = field(default_factory=set)
+    turns: set[int] = field(default_factory=set)
+    renumber: set[str] = field(default_factory=set)  # sessions whose turns need new ordinals
+    retell: set[int] = field(default_factory=set)  # files whose turns must be worked out again
+    requests: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)  # sessions that share entries with others
+    pulls: set[str] = field(default_factory=set)  # sessions with new pull requests
+    snapshots: set[str] = field(default_factory=set)  # sessions with snapshots to locate
+    calls: set[str] = field(default_factory=set)  # tool_use_ids of calls that start agents
+
+
+def owner_rank(rec: Message, session_id: str | None, file: SourceFile) -> str:
+    """Sort key of a line among the copies of its entry; the smallest owns it.
+
+    An agent's own file before an agent_progress line that wraps the same entry; a line without
+    forkedFrom; a line in its own session's file; the earliest; one not of a background session.
+    """
+    foreign = "0" if session_id == file.session_id else "1"
+    forked = "1" if rec.forked_from or rec.forked_session else "0"
+    background = "1" if rec.background else "0"
+    return f"{int(rec.nested)}{forked}{foreign} {rec.timestamp or '~'} {background}"

@@ -1,0 +1,126 @@
+"""The parent chain: skipped progress lines are stepped over, and sidechains get their names.
+
+In versions 2.1.11 to 2.1.63 messages hang on progress lines, which are not stored. Their place in
+the chain is remembered, so that parent_uuid always names the nearest stored ancestor, also when
+the two come in different batches.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+import orjson
+
+from ctxdb.normalize import Fact, Skip
+from ctxdb.store.model import Placed
+
+
+class Parents:
+    """The skipped lines of one batch, with those stored before."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+        self.skipped: dict[str, str | None] = {}
+        self.stored: dict[str, str | None] = {}
+
+    def learn(self, placed: list[Placed], skipped: list[Skip]) -> None:
+        """Take in the batch's skipped lines and the wrappers of unwrapped ones."""
+        for skip in skipped:
+            if skip.uuid is not None:
+                self.skipped[skip.uuid] = skip.parent_uuid
+        for item in placed:
+            if item.rec.wrapper is not None:
+                self.skipped[item.rec.wrapper[0]] = item.rec.wrapper[1]
+        own = {item.rec.uuid for item in placed}
+        wanted = {item.rec.parent_uuid for item in placed}
+        wanted.update(self.skipped.values())
+        wanted.difference_update(own, self.skipped, (None,))
+        self._load([uuid for uuid in wanted if uuid is not None])
+
+    def _load(self, uuids: list[str]) -> None:
+        if uuids:
+            self.stored.update(
+                self.conn.execute(
+                    "SELECT s.uuid, s.ancestor FROM json_each(?) j"
+                    " CROSS JOIN _skipped_parents s ON s.uuid = j.value",
+                    (orjson.dumps(uuids).decode(),),
+                )
+            )
+
+    def ancestor(self, uuid: str | None) -> str | None:
+        """The nearest ancestor that is not skipped, as far as is known."""
+        passed: list[str] = []
+        while uuid is not None and len(passed) < 100_000:
+            if uuid in self.skipped:
+                following = self.skipped[uuid]
+            elif uuid in self.stored:
+                following = self.stored[uuid]
+            else:
+                break
+            if following == uuid:
+                break
+            passed.append(uuid)
+            uuid = following
+        for step in passed:
+            if step in self.skipped:
+                self.skipped[step] = uuid  # so that a long run of progress is walked once
+        return uuid
+
+    def resolve(self, placed: list[Placed]) -> None:
+        """Give every message its nearest stored ancestor."""
+        if not self.skipped and not self.stored:
+            for item in placed:
+                item.parent_uuid = item.rec.parent_uuid
+            return
+        for item in placed:
+            item.parent_uuid = self.ancestor(item.rec.parent_uuid)
+
+    def name_sidechains(self, placed: list[Placed]) -> None:
+        """Version 1.0 keeps agents inside the main file: one agent per sidechain root."""
+        named: dict[str, str | None] = {}
+        for item in placed:
+            rec = item.rec
+            if rec.is_sidechain and item.agent_id is None:
+                parent = item.parent_uuid
+                agent_id = None
+                if parent is not None:
+                    agent_id = named[parent] if parent in named else self._agent_of(parent)
+                if agent_id is None:
+                    agent_id = f"side-{rec.uuid or rec.line_hash}"
+                    at = rec.timestamp or ""
+                    fact = Fact(agent_id, "root", "", at, kind="sidechain", prompt=rec.text)
+                    rec.facts = [*(rec.facts or ()), fact]
+                item.agent_id = agent_id
+            if rec.uuid is not None:
+                named[rec.uuid] = item.agent_id
+
+    def _agent_of(self, uuid: str) -> str | None:
+        row = self.conn.execute(
+            "SELECT agent_id FROM messages WHERE uuid = ?1 AND is_sidechain = 1"
+            " UNION ALL SELECT m.agent_id FROM message_copies c JOIN messages m"
+            "  ON m.id = c.message_id WHERE c.uuid = ?1 AND m.is_sidechain = 1 LIMIT 1",
+            (uuid,),
+        ).fetchone()
+        return row[0] if row else None
+
+    def write(self) -> None:
+        """Remember the skipped lines, and mend what was stored before they came."""
+        if not self.skipped:
+            return
+        rows = [(uuid, self.ancestor(uuid)) for uuid in self.skipped]
+        self.conn.executemany(
+            "INSERT INTO _skipped_parents VALUES (?, ?)"
+            " ON CONFLICT DO UPDATE SET ancestor = excluded.ancestor",
+            rows,
+        )
+        late = orjson.dumps([uuid for uuid, _ in rows]).decode()
+        for table, column in (("_skipped_parents", "ancestor"), ("messages", "parent_uuid")):
+            for uuid, ancestor in self.conn.execute(
+                f"SELECT DISTINCT t.{column}, s.ancestor FROM json_each(?) j CROSS JOIN {table} t"
+                f" ON t.{column} = j.value JOIN _skipped_parents s ON s.uuid = j.value",
+                (late,),
+            ).fetchall():
+                if uuid != ancestor:
+                    self.conn.execute(
+                        f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (ancestor, uuid)
+                    )

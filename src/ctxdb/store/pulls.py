@@ -1,0 +1,47 @@
+"""Pull requests of a session: what its tools made, and what its pr-link entries name besides."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ctxdb.normalize.values import int_of, text_of
+
+
+def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
+    """A pr-link is re-appended again and again: one row for each pull request no tool reports."""
+    import orjson
+
+    for session_id in sorted(sessions):
+        made = {
+            number
+            for (number,) in conn.execute(
+                "SELECT pr_number FROM git_operations"
+                " WHERE session_id = ? AND kind = 'pr' AND tool_id IS NOT NULL",
+                (session_id,),
+            )
+        }
+        conn.execute(
+            "DELETE FROM git_operations WHERE session_id = ? AND kind = 'pr' AND tool_id IS NULL",
+            (session_id,),
+        )
+        linked: dict[tuple[int | None, str | None], tuple[str, int | None]] = {}
+        for data, at, file_id, start in conn.execute(
+            "SELECT data, timestamp, source_file_id, byte_start FROM events"
+            " WHERE session_id = ? AND type = 'pr-link' ORDER BY timestamp, byte_start",
+            (session_id,),
+        ).fetchall():
+            link = orjson.loads(data)
+            key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
+            if key[0] in made or key in linked or key == (None, None):
+                continue
+            turn = conn.execute(
+                "SELECT id FROM turns WHERE source_file_id = ? AND session_id = ?"
+                " AND byte_start <= ? ORDER BY byte_start DESC LIMIT 1",
+                (file_id, session_id, start),
+            ).fetchone()
+            linked[key] = (at, turn[0] if turn else None)
+        conn.executemany(
+            "INSERT INTO git_operations (session_id, turn_id, kind, pr_number, pr_url, timestamp)"
+            " VALUES (?, ?, 'pr', ?, ?, ?)",
+            [(session_id, turn, *key, at) for key, (at, turn) in linked.items()],
+        )

@@ -1,0 +1,163 @@
+"""Which lines of a batch repeat an entry that is stored, or that the batch itself brings."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import orjson
+
+from ctxdb.store.model import Placed, entry_key, is_uuid
+
+ReplayKey = tuple[str | None, str | None, str, str | None]  # session, agent, type, timestamp
+
+
+def _blocks(keys: str) -> frozenset[str]:
+    return frozenset(keys.split(" "))
+
+
+class Repeats:
+    """Looks up entries by uuid, by forkedFrom, by the blocks of a replay, and by the line itself."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+
+    def sort_out(self, placed: list[Placed]) -> tuple[list[Placed], list[Placed]]:
+        """(new entries, lines that repeat one)."""
+        known = self._known(placed)
+        replayed = self._replay_candidates(placed)
+        self._count_equal_lines([item for item in placed if item.rec.uuid is None])
+        fresh: list[Placed] = []
+        again: list[Placed] = []
+        for item in placed:
+            rec = item.rec
+            keys = []
+            if rec.uuid is not None:
+                keys.append(entry_key(rec.uuid, item.session_id))
+            else:
+                keys.append(f"line {item.file.session_id} {rec.line_hash} {item.nth}")
+            if rec.forked_from is not None:
+                keys.append(entry_key(rec.forked_from, rec.forked_session))
+            repeated = any(key in known for key in keys)
+            known.update(keys)
+            if not repeated and rec.block_keys and rec.timestamp is not None:
+                replay = (item.session_id, item.agent_id, rec.type, rec.timestamp)
+                blocks = _blocks(rec.block_keys)
+                others = replayed.get(replay)
+                if others is None:
+                    replayed[replay] = [blocks]
+                else:
+                    repeated = any(blocks <= other or other <= blocks for other in others)
+                    others.append(blocks)
+            (again if repeated else fresh).append(item)
+        return fresh, again
+
+    def _known(self, placed: list[Placed]) -> set[str]:
+        wanted = {item.rec.uuid for item in placed}
+        wanted.update(item.rec.forked_from for item in placed if item.rec.forked_from)
+        wanted.discard(None)
+        keys: set[str] = set()
+        for uuid, session_id in self.conn.execute(
+            "SELECT m.uuid, m.session_id FROM json_each(?1) j CROSS JOIN messages m"
+            "  ON m.uuid = j.value"
+            " UNION ALL SELECT c.uuid, c.session_id FROM json_each(?1) j"
+            "  CROSS JOIN message_copies c ON c.uuid = j.value"
+            " UNION ALL SELECT a.uuid, NULL FROM json_each(?1) j CROSS JOIN _aliases a"
+            "  ON a.uuid = j.value",
+            (orjson.dumps(sorted(w for w in wanted if w)).decode(),),
+        ):
+            keys.add(entry_key(uuid, session_id))
+        hashes = [item.rec.line_hash for item in placed if item.rec.uuid is None]
+        if hashes:
+            for session_id, line_hash, nth in self.conn.execute(
+                "SELECT f.session_id, m.line_hash, m.nth FROM json_each(?) j CROSS JOIN messages m"
+                " ON m.line_hash = j.value JOIN source_files f ON f.id = m.source_file_id",
+                (orjson.dumps(hashes).decode(),),
+            ):
+                keys.add(f"line {session_id} {line_hash} {nth}")
+        return keys
+
+    def _replay_candidates(self, placed: list[Placed]) -> dict[ReplayKey, list[frozenset[str]]]:
+        found: dict[ReplayKey, list[frozenset[str]]] = {}
+        times = sorted({p.rec.timestamp for p in placed if p.rec.timestamp and p.rec.block_keys})
+        for session_id, agent_id, kind, at, keys in self.conn.execute(
+            "SELECT m.session_id, m.agent_id, m.type, m.timestamp, m.block_keys"
+            " FROM json_each(?) j CROSS JOIN messages m ON m.timestamp = j.value"
+            " WHERE m.block_keys IS NOT NULL",
+            (orjson.dumps(times).decode(),),
+        ):
+            found.setdefault((session_id, agent_id, kind, at), []).append(_blocks(keys))
+        return found
+
+    def _count_equal_lines(self, items: list[Placed]) -> None:
+        """How many equal lines came before each entry without uuid in its file."""
+        counted: dict[tuple[int, int | None], int] = {}
+        for item in items:
+            key = (item.file.id, item.rec.line_hash)
+            if key not in counted:
+                (before,) = self.conn.execute(
+                    "SELECT (SELECT count(*) FROM messages WHERE line_hash = ?1"
+                    "  AND source_file_id = ?2 AND byte_start < ?3 AND byte_length > 0)"
+                    " + (SELECT count(*) FROM message_copies WHERE line_hash = ?1"
+                    "  AND source_file_id = ?2 AND byte_start < ?3)",
+                    (item.rec.line_hash, item.file.id, item.rec.start),
+                ).fetchone()
+                counted[key] = before
+            item.nth = counted[key]
+            counted[key] += 1
+
+    def find(self, item: Placed) -> list[int]:
+        """Rows that this line is another place of; more than one when it shows them to be one."""
+        rec = item.rec
+        found: dict[int, None] = {}
+        for uuid, session_id in (
+            (rec.uuid, item.session_id),
+            (rec.forked_from, rec.forked_session),
+        ):
+            if uuid is None:
+                continue
+            any_session = is_uuid(uuid)
+            for (message_id,) in self.conn.execute(
+                "SELECT id FROM messages WHERE uuid = ?1 AND (?3 OR session_id IS ?2)"
+                " UNION SELECT message_id FROM message_copies WHERE uuid = ?1"
+                "  AND (?3 OR session_id IS ?2)"
+                " UNION SELECT message_id FROM _aliases WHERE uuid = ?1 AND ?3",
+                (uuid, session_id, any_session),
+            ):
+                found[message_id] = None
+        if rec.uuid is None:
+            for (message_id,) in self.conn.execute(
+                "SELECT m.id FROM messages m JOIN source_files f ON f.id = m.source_file_id"
+                " WHERE m.line_hash = ? AND m.nth IS ? AND f.session_id IS ?",
+                (rec.line_hash, item.nth, item.file.session_id),
+            ):
+                found[message_id] = None
+        if not found and rec.block_keys and rec.timestamp is not None:
+            found = self._find_replayed(item, rec.block_keys)
+        if rec.forked_from is not None and found:
+            self.conn.execute(
+                "INSERT OR IGNORE INTO _aliases VALUES (?, ?)", (rec.forked_from, next(iter(found)))
+            )
+        return list(found)
+
+    def _find_replayed(self, item: Placed, block_keys: str) -> dict[int, None]:
+        blocks = _blocks(block_keys)
+        whole: dict[int, None] = {}
+        parts: dict[int, None] = {}
+        for message_id, keys in self.conn.execute(
+            "SELECT id, block_keys FROM messages WHERE timestamp = ? AND session_id IS ?"
+            " AND agent_id IS ? AND type = ? AND block_keys IS NOT NULL ORDER BY id",
+            (item.rec.timestamp, item.session_id, item.agent_id, item.rec.type),
+        ):
+            other = _blocks(keys)
+            if blocks <= other:
+                whole[message_id] = None
+            elif other < blocks:
+                parts[message_id] = None
+        return whole or parts
+
+    def add_aliases(self, fresh: list[Placed]) -> None:
+        """Remember the uuids that forked lines name, in case the originals come later."""
+        self.conn.executemany(
+            "INSERT OR IGNORE INTO _aliases VALUES (?, ?)",
+            [(item.rec.forked_from, item.id) for item in fresh if item.rec.forked_from],
+        )

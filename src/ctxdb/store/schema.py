@@ -1,0 +1,154 @@
+"""Bringing a database to this version of the schema, all at once or not at all.
+
+sqlite-utils applies the numbered steps of migrations/; what it leaves open is filled in here: one
+BEGIN IMMEDIATE around all of them (four processes at once all succeed, a kill leaves the old
+schema), and a refusal when the database knows steps that this code does not. Views are no
+migrations: they are re-created from sql/ whenever their text has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import runpy
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ctxdb.assets import asset_dir
+from ctxdb.errors import NewerSchema
+from ctxdb.store.connection import write_transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DocRow = tuple[str, str, str, int, str]  # kind, name, column, position, description
+
+
+def _steps() -> list[str]:
+    return sorted(path.stem for path in asset_dir("migrations").glob("[0-9]*.sql"))
+
+
+def _applied(conn: sqlite3.Connection) -> list[str]:
+    if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'").fetchone():
+        return []
+    return [
+        name
+        for (name,) in conn.execute(
+            "SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxdb' ORDER BY id"
+        )
+    ]
+
+
+def unknown_steps(conn: sqlite3.Connection) -> list[str]:
+    """Steps in the database that this code has never heard of."""
+    known = set(_steps())
+    return [name for name in _applied(conn) if name not in known]
+
+
+def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
+    """Raise NewerSchema when a newer ctxdb has been here."""
+    if unknown := unknown_steps(conn):
+        raise NewerSchema(path, unknown)
+
+
+def _fingerprint() -> str:
+    """Changes whenever a migration or a view does."""
+    digest = hashlib.blake2b(digest_size=16)
+    for folder, pattern in (("migrations", "[0-9]*.sql"), ("sql", "*.sql")):
+        for path in sorted(asset_dir(folder).glob(pattern)):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def prepare(conn: sqlite3.Connection, path: Path) -> None:
+    """Migrate, re-create views and refresh the docs; quick when there is nothing to do."""
+    refuse_newer(conn, path)
+    fingerprint = _fingerprint()
+    if _applied(conn) == _steps():
+        row = conn.execute("SELECT value FROM _meta WHERE key = 'schema'").fetchone()
+        if row and row[0] == fingerprint:
+            return
+    with write_transaction(conn):
+        refuse_newer(conn, path)
+        if _applied(conn) != _steps():
+            _migrate(conn)
+        _create_views(conn)
+        _write_docs(conn)
+        conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint,))
+
+
+def _migrate(conn: sqlite3.Connection) -> None:
+    from sqlite_utils import Database  # 85 ms: only when there is something to migrate
+
+    found: Any = runpy.run_path(str(asset_dir("migrations") / "migrations.py"))["migrations"]
+    found.apply(Database(conn, execute_plugins=False))
+
+
+def _view_files() -> list[Path]:
+    return sorted(asset_dir("sql").glob("*.sql"))
+
+
+def _create_views(conn: sqlite3.Connection) -> None:
+    wanted = {path.stem: path.read_text(encoding="utf-8") for path in _view_files()}
+    stored = dict(conn.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'"))
+    for name in stored:
+        conn.execute(f'DROP VIEW "{name}"')
+    for name, text in wanted.items():
+        conn.execute(f'CREATE VIEW "{name}" AS\n{text.rstrip().rstrip(";")}')
+
+
+_TABLE = re.compile(
+    r"(?:^--[ ]?(?P<doc>[^\n]*)\n)?^CREATE TABLE (?P<name>\w+) \((?P<body>.*?)^\)", re.M | re.S
+)
+_VIRTUAL = re.compile(r"^CREATE VIRTUAL TABLE (\w+) USING fts5\(([^)]*)", re.M)
+_COLUMN = re.compile(r'^  "?(?P<name>[a-z]\w*)"? .*?--[ ](?P<doc>.*)$', re.M)
+_ADDED = re.compile(r'^ALTER TABLE (\w+) ADD COLUMN "?(\w+)"? [^\n]*?--[ ](.*)$', re.M)
+_VIEW_COLUMN = re.compile(r"^--[ ]{1,3}(\w+): (.*)$", re.M)
+_FTS_DOCS = {
+    "messages_fts": "Full text over messages: words are split at _ and punctuation.",
+    "tool_uses_fts": "Full text over tool calls and their results.",
+}
+
+
+def table_docs(text: str) -> Iterator[DocRow]:
+    """What the comments of one migration say."""
+    for table in _TABLE.finditer(text):
+        name = table["name"]
+        yield "table", name, "", 0, table["doc"] or ""
+        for position, column in enumerate(_COLUMN.finditer(table["body"]), 1):
+            yield "table", name, column["name"], position, column["doc"]
+    for virtual in _VIRTUAL.finditer(text):
+        yield "table", virtual[1], "", 0, _FTS_DOCS.get(virtual[1], "")
+        names = [part.strip() for part in virtual[2].split(",") if "=" not in part]
+        for position, column_name in enumerate(names, 1):
+            yield "table", virtual[1], column_name, position, f"words of {column_name}"
+    for position, added in enumerate(_ADDED.finditer(text), 100):
+        yield "table", added[1], added[2], position, added[3]
+
+
+def view_docs(name: str, text: str) -> Iterator[DocRow]:
+    """What the comments of one view say: its question first, then `-- column: words`."""
+    question = text.partition("\n")[0].removeprefix("--").strip()
+    yield "view", name, "", 0, question
+    for position, column in enumerate(_VIEW_COLUMN.finditer(text.partition("\n")[2]), 1):
+        yield "view", name, column[1], position, column[2]
+
+
+def all_docs() -> list[DocRow]:
+    """Every table, view and column in words, from migrations/ and sql/."""
+    rows: list[DocRow] = []
+    for path in sorted(asset_dir("migrations").glob("[0-9]*.sql")):
+        rows += table_docs(path.read_text(encoding="utf-8"))
+    for path in _view_files():
+        rows += view_docs(path.stem, path.read_text(encoding="utf-8"))
+    return rows
+
+
+def _write_docs(conn: sqlite3.Connection) -> None:
+    conn.execute("DELETE FROM _schema_docs")
+    conn.executemany(
+        'INSERT OR REPLACE INTO _schema_docs (kind, name, "column", position, description)'
+        " VALUES (?, ?, ?, ?, ?)",
+        all_docs(),
+    )

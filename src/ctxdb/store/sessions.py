@@ -1,0 +1,282 @@
+"""Sessions and projects, made anew from what their files and lines say.
+
+Nothing here is counted up: a session's row is worked out from a handful of indexed look-ups each
+time a batch touches it, so it comes out the same whatever order the files were read in.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from typing import Any
+
+import orjson
+
+from ctxdb.store.relations import relate
+from ctxdb.store.tools import located
+from ctxdb.store.turns import file_order
+
+MAX_TITLE = 200  # characters of a prompt that stands in for a title
+_WORKTREE = re.compile(r"^(.*?)[/\\](?:\.claude[/\\])?\.?worktrees[/\\].+$")
+
+
+def note_file(
+    conn: sqlite3.Connection, session_id: str, file_id: int, seen: dict[str, Any]
+) -> None:
+    """Add what a batch saw of a session in a file."""
+    conn.execute(
+        "INSERT INTO _session_files (session_id, source_file_id, main_lines, first_cwd, agent_cwd,"
+        " git_branch, version, slug, entrypoint, first_at, last_at, first_user_at, last_user_at,"
+        " forked_session)"
+        " VALUES (:session, :file, :main, :first_cwd, :agent_cwd, :git_branch, :version, :slug,"
+        "  :entrypoint, :first_at, :last_at, :first_user_at, :last_user_at, :forked_session)"
+        " ON CONFLICT DO UPDATE SET main_lines = max(main_lines, excluded.main_lines),"
+        "  first_cwd = coalesce(first_cwd, excluded.first_cwd),"
+        "  agent_cwd = coalesce(agent_cwd, excluded.agent_cwd),"
+        "  git_branch = coalesce(excluded.git_branch, git_branch),"
+        "  version = coalesce(excluded.version, version),"
+        "  slug = coalesce(excluded.slug, slug),"
+        "  entrypoint = coalesce(excluded.entrypoint, entrypoint),"
+        "  first_at = min(coalesce(first_at, excluded.first_at), coalesce(excluded.first_at, first_at)),"
+        "  last_at = max(coalesce(last_at, excluded.last_at), coalesce(excluded.last_at, last_at)),"
+        "  first_user_at = coalesce(first_user_at, excluded.first_user_at),"
+        "  last_user_at = coalesce(excluded.last_user_at, last_user_at),"
+        "  forked_session = coalesce(excluded.forked_session, forked_session)",
+        {"session": session_id, "file": file_id, **seen},
+    )
+
+
+def recount_file(conn: sqlite3.Connection, session_id: str, file_id: int) -> None:
+    """Work out again what a file tells of a session, after lines changed hands."""
+    where = " FROM messages WHERE source_file_id = :file AND session_id = :session"
+    conn.execute(
+        "INSERT INTO _session_files (session_id, source_file_id) VALUES (:session, :file)"
+        " ON CONFLICT DO NOTHING",
+        {"session": session_id, "file": file_id},
+    )
+    conn.execute(
+        "UPDATE _session_files SET"
+        f" main_lines = EXISTS (SELECT 1{where} AND agent_id IS NULL),"
+        f" first_cwd = (SELECT cwd{where} AND agent_id IS NULL AND cwd IS NOT NULL"
+        "   ORDER BY byte_start LIMIT 1),"
+        f" agent_cwd = (SELECT cwd{where} AND agent_id IS NOT NULL AND cwd IS NOT NULL"
+        "   ORDER BY byte_start LIMIT 1),"
+        f" git_branch = (SELECT git_branch{where} AND git_branch IS NOT NULL"
+        "   ORDER BY byte_start DESC LIMIT 1),"
+        f" version = (SELECT version{where} AND version IS NOT NULL"
+        "   ORDER BY byte_start DESC LIMIT 1),"
+        f" first_at = (SELECT min(timestamp){where}), last_at = (SELECT max(timestamp){where})"
+        " WHERE session_id = :session AND source_file_id = :file",
+        {"session": session_id, "file": file_id},
+    )
+
+
+def refresh(conn: sqlite3.Connection, session_id: str) -> None:
+    """Make a session's row anew."""
+    order = file_order(conn, session_id)
+    rows = {
+        row[0]: row[1:]
+        for row in conn.execute(
+            "SELECT source_file_id, first_cwd, agent_cwd, git_branch, version, slug, entrypoint,"
+            " first_at, last_at, main_lines FROM _session_files WHERE session_id = ?",
+            (session_id,),
+        )
+    }
+    told = [rows[file_id] for file_id in order]
+    main = [row for row in told if row[8]] or told
+
+    def first(column: int) -> Any:
+        return next((row[column] for row in told if row[column]), None)
+
+    def last(column: int) -> Any:
+        return next((row[column] for row in reversed(main) if row[column]), None)
+
+    cwd = first(0)
+    path, source = cwd or first(1), "cwd"
+    if path is None:
+        path, source = _guess_path(conn, order)
+    before = conn.execute("SELECT project_id FROM sessions WHERE id = ?", (session_id,)).fetchone()
+    project_id = _project(conn, session_id, path, source) if path else None
+    prompt = _first_prompt(conn, session_id)
+    title, title_source = _title(conn, session_id, order, prompt)
+    conn.execute(
+        "INSERT INTO sessions (id, project_id, title, title_source, slug, first_prompt, cwd,"
+        " git_branch, version, entrypoint, started_at, ended_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+        " project_id = excluded.project_id, title = excluded.title,"
+        " title_source = excluded.title_source, slug = excluded.slug,"
+        " first_prompt = excluded.first_prompt, cwd = excluded.cwd,"
+        " git_branch = excluded.git_branch, version = excluded.version,"
+        " entrypoint = excluded.entrypoint, started_at = excluded.started_at,"
+        " ended_at = excluded.ended_at",
+        (
+            session_id,
+            project_id,
+            title,
+            title_source,
+            last(4),
+            prompt,
+            cwd,
+            last(2),
+            last(3),
+            last(5),
+            min((row[6] for row in told if row[6]), default=None),
+            max((row[7] for row in told if row[7]), default=None),
+        ),
+    )
+    if before is not None and before[0] != project_id:
+        _move_project(conn, session_id, before[0])
+    relate(conn, session_id, order)
+
+
+def _first_prompt(conn: sqlite3.Connection, session_id: str) -> str | None:
+    row = conn.execute(
+        "SELECT prompt FROM turns WHERE session_id = ?"
+        " ORDER BY kind IN ('command', 'shell'), ordinal LIMIT 1",
+        (session_id,),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def _title(
+    conn: sqlite3.Connection, session_id: str, order: list[int], prompt: str | None
+) -> tuple[str | None, str | None]:
+    for kind, key, source in (
+        ("custom-title", "customTitle", "custom"),
+        ("ai-title", "aiTitle", "ai"),
+    ):
+        for file_id in reversed(order):
+            row = conn.execute(
+                "SELECT json_extract(data, ?) FROM events WHERE session_id = ? AND type = ?"
+                " AND source_file_id = ? ORDER BY byte_start DESC LIMIT 1",
+                (f"$.{key}", session_id, kind, file_id),
+            ).fetchone()
+            if row and isinstance(row[0], str) and row[0].strip():
+                return row[0], source
+    summary = _summary(conn, session_id, order)
+    if summary is not None:
+        return summary, "summary"
+    if prompt is None:
+        return None, None
+    line = next((part.strip() for part in prompt.splitlines() if part.strip()), prompt)
+    return (line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"), "prompt"
+
+
+def _summary(conn: sqlite3.Connection, session_id: str, order: list[int]) -> str | None:
+    """The summary whose leaf stands last in the session; ties: own file, then smallest text."""
+    found = conn.execute(
+        "SELECT m.source_file_id, m.byte_start, f.session_id IS :session, s.summary"
+        " FROM _summaries s JOIN events e ON e.id = s.event_id"
+        " JOIN source_files f ON f.id = e.source_file_id"
+        " CROSS JOIN messages m ON m.uuid = s.leaf_uuid WHERE m.session_id = :session"
+        " UNION ALL SELECT c.source_file_id, c.byte_start, f.session_id IS :session, s.summary"
+        " FROM _summaries s JOIN events e ON e.id = s.event_id"
+        " JOIN source_files f ON f.id = e.source_file_id"
+        " CROSS JOIN message_copies c ON c.uuid = s.leaf_uuid"
+        " JOIN messages m ON m.id = c.message_id"
+        " WHERE m.session_id = :session AND m.uuid IS NOT c.uuid",
+        {"session": session_id},
+    ).fetchall()
+    if not found:
+        return None
+    rank = {file_id: n for n, file_id in enumerate(order)}
+    best = max((rank.get(row[0], -1), row[1]) for row in found)
+    last = [row for row in found if (rank.get(row[0], -1), row[1]) == best]
+    return str(min(last, key=lambda row: (not row[2], row[3]))[3])
+
+
+def summary_sessions(conn: sqlite3.Connection, leaves: list[str]) -> set[str]:
+    """Sessions that own the entries these summaries name."""
+    return {
+        session
+        for (session,) in conn.execute(
+            "SELECT m.session_id FROM json_each(?1) j CROSS JOIN messages m ON m.uuid = j.value"
+            " UNION SELECT m.session_id FROM json_each(?1) j"
+            " CROSS JOIN message_copies c ON c.uuid = j.value JOIN messages m ON m.id = c.message_id",
+            (orjson.dumps(leaves).decode(),),
+        )
+        if session is not None
+    }
+
+
+def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None, str]:
+    """The project's path without any cwd: by the folder's index, else by its name, a last resort."""
+    for file_id in order:
+        row = conn.execute("SELECT path, root FROM source_files WHERE id = ?", (file_id,)).fetchone()
+        if row is None or not row[1]:
+            continue
+        rest = row[0][len(row[1]) :].lstrip("/")
+        folder = rest.partition("/")[0]
+        if folder and "/" in rest:
+            hint = conn.execute(
+                "SELECT value FROM _meta WHERE key = ?", (f"index:{row[1]}/{folder}",)
+            ).fetchone()
+            if hint:
+                return hint[0], "sessions_index"
+            return (folder.replace("-", "/") if folder.startswith("-") else folder), "dir_name"
+    return None, "dir_name"
+
+
+def _project(conn: sqlite3.Connection, session_id: str, path: str, source: str) -> int:
+    repo = _repo_path(conn, session_id, path)
+    name = re.split(r"[/\\]", repo.rstrip("/\\"))[-1] or repo
+    row = conn.execute(
+        "SELECT id, repo_path, name, path_source FROM projects WHERE path = ?", (path,)
+    ).fetchone()
+    if row is None:
+        cursor = conn.execute(
+            "INSERT INTO projects (path, name, repo_path, path_source) VALUES (?, ?, ?, ?)",
+            (path, name, repo, source),
+        )
+        return int(cursor.lastrowid or 0)
+    better = source == "cwd" and row[3] != "cwd"
+    if (repo != path and row[1] == path) or better:
+        conn.execute(
+            "UPDATE projects SET repo_path = ?, name = ?, path_source = ? WHERE id = ?",
+            (repo if repo != path else row[1], name, source if better else row[3], row[0]),
+        )
+    return int(row[0])
+
+
+def _repo_path(conn: sqlite3.Connection, session_id: str, path: str) -> str:
+    match = _WORKTREE.match(path)
+    if match and (f"{match[1]}/.worktrees/" in path or f"{match[1]}/.claude/worktrees/" in path):
+        return match[1] or path
+    for (data,) in conn.execute(
+        "SELECT data FROM events WHERE session_id = ? AND type = 'worktree-state' LIMIT 20",
+        (session_id,),
+    ):
+        state = orjson.loads(data).get("worktreeSession")
+        if isinstance(state, dict) and state.get("worktreePath") in (None, path):
+            for key in ("originalCwd", "originalPath", "originalRepoPath"):
+                if isinstance(state.get(key), str) and state[key]:
+                    return str(state[key])
+    return path
+
+
+def locate_files(conn: sqlite3.Connection, session_id: str, *, everything: bool = False) -> None:
+    """Write project and relative path of a session's files, of all or of those that have none."""
+    project = conn.execute(
+        "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
+        (session_id,),
+    ).fetchone()
+    conn.executemany(
+        "UPDATE files_touched SET project_id = ?, relative_path = ? WHERE id = ?",
+        [
+            (*located(path, project), row_id)
+            for row_id, path in conn.execute(
+                "SELECT id, path FROM files_touched WHERE session_id = ?"
+                " AND (? OR project_id IS NULL)",
+                (session_id, everything),
+            ).fetchall()
+        ],
+    )
+
+
+def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None) -> None:
+    locate_files(conn, session_id, everything=True)
+    conn.execute(
+        "DELETE FROM projects WHERE id = ? AND NOT EXISTS"
+        " (SELECT 1 FROM sessions WHERE project_id = projects.id)",
+        (before,),
+    )

@@ -1,0 +1,249 @@
+"""Turns: one per human request, in the order a session reads.
+
+Most begin at a user line. Prompts typed while the agent works stand in queue operations (and,
+in newer versions, in queued_command attachments as well): `QueueReader` follows the queue of one
+file in byte order and says where such a turn begins.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import orjson
+
+from ctxdb.normalize.people import content_text, queued_turn
+from ctxdb.store.model import Touched
+
+Turn = tuple[str, str]  # kind, prompt
+
+
+class QueueReader:
+    """The prompt queue of one file. What it answers depends on earlier lines only."""
+
+    def __init__(self) -> None:
+        self.waiting: list[str] = []
+        # Texts that began a turn at a `remove` and may come again as an attachment, and the reverse.
+        self.removed: list[str] = []
+        self.attached: list[str] = []
+
+    def operation(self, name: str | None, content: Any) -> Turn | None:
+        """The turn that a queue operation begins, if any."""
+        text = content_text(content)
+        if name == "enqueue":
+            self.waiting.append(text)
+        elif name == "dequeue":
+            if self.waiting:
+                self.waiting.pop(0)
+        elif name == "popAll":
+            if text in self.waiting:
+                self.waiting.remove(text)
+            elif not text:
+                self.waiting.clear()
+        elif name == "remove":
+            if text:
+                if text in self.waiting:
+                    self.waiting.remove(text)
+            elif self.waiting:
+                text = self.waiting.pop(0)
+            turn = queued_turn(text)
+            if turn is not None:
+                if turn[1] in self.attached:
+                    self.attached.remove(turn[1])
+                    return None
+                self.removed.append(turn[1])
+            return turn
+        return None
+
+    def attachment(self, text: str) -> Turn | None:
+        """The turn that a queued_command begins; None when its `remove` has begun it already."""
+        turn = queued_turn(text)
+        if turn is not None:
+            if turn[1] in self.removed:
+                self.removed.remove(turn[1])
+                return None
+            self.attached.append(turn[1])
+        return turn
+
+
+def read_queue(conn: sqlite3.Connection, file_id: int, before: int) -> QueueReader:
+    """A reader that has followed the file up to a byte."""
+    reader = QueueReader()
+    for _, name, data, text in _queue_lines(conn, file_id, before):
+        if text is not None:
+            reader.attachment(text)
+        else:
+            reader.operation(name, orjson.loads(data).get("content"))
+    return reader
+
+
+def _queue_lines(conn: sqlite3.Connection, file_id: int, before: int) -> list[Any]:
+    return conn.execute(
+        "SELECT byte_start, subtype, data, NULL FROM events"
+        " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_start < :before"
+        "  AND byte_length > 0"
+        " UNION ALL SELECT byte_start, NULL, NULL, json_extract(data, '$.queued_by_human')"
+        " FROM messages WHERE source_file_id = :file AND subtype = 'queued_command'"
+        "  AND byte_start < :before AND byte_length > 0 AND is_sidechain = 0"
+        "  AND json_extract(data, '$.queued_by_human') IS NOT NULL"
+        " ORDER BY 1",
+        {"file": file_id, "before": before},
+    ).fetchall()
+
+
+def last_turn(
+    conn: sqlite3.Connection, file_id: int, session_id: str | None, before: int
+) -> int | None:
+    """The turn in force in a file and session just before a byte."""
+    row = conn.execute(
+        "SELECT id FROM turns WHERE source_file_id = ? AND session_id IS ? AND byte_start < ?"
+        " ORDER BY byte_start DESC LIMIT 1",
+        (file_id, session_id, before),
+    ).fetchone()
+    return row[0] if row else None
+
+
+def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
+    """Work out a file's turns again from what is stored of it: after a rewrite or a change of owner."""
+    conn.execute(
+        "UPDATE turns SET source_file_id = m.source_file_id, byte_start = m.byte_start,"
+        "  session_id = m.session_id, started_at = m.timestamp"
+        " FROM messages m WHERE m.id = turns.message_id AND turns.source_file_id = ?"
+        "  AND (m.source_file_id, m.byte_start, m.session_id, m.timestamp)"
+        "   IS NOT (turns.source_file_id, turns.byte_start, turns.session_id, turns.started_at)",
+        (file_id,),
+    )
+    _retell_queue(conn, file_id)
+    sessions = [
+        s
+        for (s,) in conn.execute(
+            "SELECT session_id FROM _session_files WHERE source_file_id = ?"
+            " UNION SELECT session_id FROM turns WHERE source_file_id = ?",
+            (file_id, file_id),
+        )
+        if s is not None
+    ]
+    touched.renumber.update(sessions)
+    touched.sessions.update(sessions)
+    changed = conn.execute(
+        "SELECT m.id, (SELECT t.id FROM turns t WHERE t.source_file_id = m.source_file_id"
+        "   AND t.session_id IS m.session_id AND t.byte_start <= m.byte_start"
+        "   ORDER BY t.byte_start DESC LIMIT 1) AS wanted, m.turn_id"
+        " FROM messages m WHERE m.source_file_id = ? AND m.agent_id IS NULL AND m.turn_id IS NOT wanted",
+        (file_id,),
+    ).fetchall()
+    for message_id, turn_id, before in changed:
+        move_message(conn, message_id, turn_id, before, touched)
+
+
+def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
+    reader = QueueReader()
+    wanted: dict[tuple[str, int], tuple[Any, ...]] = {}
+    lines = conn.execute(
+        "SELECT byte_start, id, session_id, timestamp, subtype, data, NULL FROM events"
+        " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_length > 0"
+        " UNION ALL SELECT byte_start, id, session_id, timestamp, NULL, NULL,"
+        "  json_extract(data, '$.queued_by_human') FROM messages"
+        " WHERE source_file_id = :file AND subtype = 'queued_command' AND byte_length > 0"
+        "  AND is_sidechain = 0 AND json_extract(data, '$.queued_by_human') IS NOT NULL ORDER BY 1",
+        {"file": file_id},
+    ).fetchall()
+    for start, row_id, session_id, at, name, data, text in lines:
+        if text is not None:
+            source, turn = "message_id", reader.attachment(text)
+        else:
+            source, turn = "event_id", reader.operation(name, orjson.loads(data).get("content"))
+        if turn is not None:
+            wanted[source, row_id] = (session_id, *turn, at, file_id, start)
+    found = conn.execute(
+        "SELECT t.id, 'event_id', t.event_id FROM turns t WHERE t.source_file_id = ?1"
+        "  AND t.event_id IS NOT NULL"
+        " UNION ALL SELECT t.id, 'message_id', t.message_id FROM turns t JOIN messages m"
+        "  ON m.id = t.message_id WHERE t.source_file_id = ?1 AND m.subtype = 'queued_command'",
+        (file_id,),
+    ).fetchall()
+    for turn_id, source, row_id in found:
+        values = wanted.pop((source, row_id), None)
+        if values is None:
+            # A queue operation that is no longer in its file keeps its turn: nothing is lost.
+            if source == "message_id":
+                conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
+            continue
+        conn.execute(
+            "UPDATE turns SET session_id = ?, kind = ?, prompt = ?, started_at = ?,"
+            " source_file_id = ?, byte_start = ? WHERE id = ?",
+            (*values, turn_id),
+        )
+    for (source, row_id), values in wanted.items():
+        conn.execute(
+            "INSERT INTO turns (session_id, kind, prompt, started_at, source_file_id, byte_start,"
+            f" {source}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*values, row_id),
+        )
+
+
+def move_message(
+    conn: sqlite3.Connection,
+    message_id: int,
+    turn_id: int | None,
+    before: int | None,
+    touched: Touched,
+) -> None:
+    """Give a message, and all that came of it, to another turn."""
+    conn.execute("UPDATE messages SET turn_id = ? WHERE id = ?", (turn_id, message_id))
+    touched.turns.update(t for t in (turn_id, before) if t is not None)
+    touched.requests.update(
+        key
+        for (key,) in conn.execute(
+            "SELECT request_key FROM _usage_lines WHERE message_id = ?", (message_id,)
+        )
+    )
+    conn.execute("UPDATE files_touched SET turn_id = ? WHERE message_id = ?", (turn_id, message_id))
+    for tool_id, tool_use_id, name in conn.execute(
+        "SELECT id, tool_use_id, name FROM tool_uses WHERE message_id = ?1"
+        " OR (message_id IS NULL AND result_message_id = ?1)",
+        (message_id,),
+    ).fetchall():
+        conn.execute("UPDATE tool_uses SET turn_id = ? WHERE id = ?", (turn_id, tool_id))
+        conn.execute("UPDATE files_touched SET turn_id = ? WHERE tool_id = ?", (turn_id, tool_id))
+        conn.execute("UPDATE git_operations SET turn_id = ? WHERE tool_id = ?", (turn_id, tool_id))
+        if name in ("Agent", "Workflow", None):
+            touched.calls.add(tool_use_id)
+
+
+def file_order(conn: sqlite3.Connection, session_id: str) -> list[int]:
+    """A session's files in reading order, whatever order they were found in."""
+    return [
+        file_id
+        for (file_id,) in conn.execute(
+            "SELECT s.source_file_id FROM _session_files s JOIN source_files f"
+            " ON f.id = s.source_file_id WHERE s.session_id = ?1"
+            " ORDER BY f.agent_id IS NOT NULL, f.session_id IS NOT ?1, s.first_at IS NULL,"
+            "  s.first_at, f.path",
+            (session_id,),
+        )
+    ]
+
+
+def renumber(conn: sqlite3.Connection, session_id: str) -> None:
+    """Count a session's turns from 1 in reading order."""
+    rank = {file_id: n for n, file_id in enumerate(file_order(conn, session_id))}
+    found = conn.execute(
+        "SELECT id, ordinal, source_file_id, byte_start FROM turns WHERE session_id = ?",
+        (session_id,),
+    ).fetchall()
+    found.sort(key=lambda row: (rank.get(row[2], len(rank)), row[3], row[0]))
+    conn.executemany(
+        "UPDATE turns SET ordinal = ? WHERE id = ?",
+        [(n, row[0]) for n, row in enumerate(found, 1) if row[1] != n],
+    )
+
+
+def end_turns(conn: sqlite3.Connection, turns: set[int]) -> None:
+    """A turn ends with the last of what it led to."""
+    conn.executemany(
+        "UPDATE turns SET ended_at = (SELECT max(timestamp) FROM messages WHERE turn_id = turns.id)"
+        " WHERE id = ?",
+        [(turn,) for turn in turns],
+    )
+

@@ -1,0 +1,145 @@
+"""Billed requests from the lines that told of them (accounting.md R1 to R6, R11, R13, R18).
+
+Which line wins, who a request belongs to and whether a replayed line counts at all can only be
+said over all lines of a request, so the lines are kept (`_usage_lines`) and the requests that a
+batch touched are made anew, in one statement. The result does not depend on the order of arrival.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import orjson
+
+from ctxdb.normalize.usage import request_key
+from ctxdb.store.model import Placed, Touched
+
+_INSERT_LINE = (
+    "INSERT OR REPLACE INTO _usage_lines (message_id, request_key, api_message_id, request_id, part,"
+    " is_background, model, input_tokens, output_tokens, cache_write_5m_tokens,"
+    " cache_write_1h_tokens, cache_read_tokens, prompt_tokens, thinking_tokens,"
+    " web_search_requests, service_tier, speed, inference_geo, has_stop_reason, cost_reported_usd)"
+    f" VALUES ({', '.join('?' * 20)})"
+)
+
+# R3: a sidechain line is dropped when its session also has that API message outside a sidechain.
+# R4: the winner is a whole record. R5: the first line says whose and when.
+_RECOMPUTE = """
+WITH touched AS (SELECT value AS request_key FROM json_each(:keys)),
+counted AS (
+  SELECT l.*, m.uuid, m.session_id, m.agent_id, m.turn_id, m.timestamp, m.is_sidechain,
+    l.input_tokens + l.output_tokens + l.cache_write_5m_tokens + l.cache_write_1h_tokens
+      + l.cache_read_tokens AS total
+  FROM touched CROSS JOIN _usage_lines l ON l.request_key = touched.request_key
+  JOIN messages m ON m.id = l.message_id
+  WHERE m.is_sidechain = 0 OR l.api_message_id IS NULL OR NOT EXISTS (
+    SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
+    WHERE o.api_message_id = l.api_message_id AND n.session_id IS m.session_id
+      AND n.is_sidechain = 0)
+),
+ranked AS (
+  SELECT *,
+    row_number() OVER (PARTITION BY request_key ORDER BY is_sidechain, output_tokens DESC,
+      total DESC, speed IS NULL, timestamp DESC, uuid) AS place,
+    first_value(session_id) OVER first AS first_session,
+    first_value(agent_id) OVER first AS first_agent,
+    first_value(turn_id) OVER first AS first_turn,
+    first_value(timestamp) OVER first AS first_at,
+    max(web_search_requests) OVER whole AS searches,
+    max(has_stop_reason) OVER whole AS final,
+    max(cost_reported_usd) OVER whole AS reported,
+    count(*) OVER whole AS told
+  FROM counted
+  WINDOW whole AS (PARTITION BY request_key),
+    first AS (PARTITION BY request_key
+      ORDER BY timestamp IS NULL, timestamp, is_background, session_id, uuid)
+)
+INSERT INTO usage (request_key, api_message_id, request_id, session_id, agent_id, turn_id, model,
+  timestamp, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+  cache_read_tokens, prompt_tokens, thinking_tokens, web_search_requests, service_tier, speed,
+  inference_geo, output_is_final, is_sidechain, cost_reported_usd, lines)
+SELECT request_key, api_message_id, request_id, first_session, first_agent, first_turn, model,
+  first_at, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,
+  cache_read_tokens, prompt_tokens, thinking_tokens, searches, service_tier, speed,
+  inference_geo, final, is_sidechain, reported, told
+FROM ranked WHERE place = 1
+ON CONFLICT (request_key) DO UPDATE SET
+  api_message_id = excluded.api_message_id, request_id = excluded.request_id,
+  session_id = excluded.session_id, agent_id = excluded.agent_id, turn_id = excluded.turn_id,
+  model = excluded.model, timestamp = excluded.timestamp, input_tokens = excluded.input_tokens,
+  output_tokens = excluded.output_tokens,
+  cache_write_5m_tokens = excluded.cache_write_5m_tokens,
+  cache_write_1h_tokens = excluded.cache_write_1h_tokens,
+  cache_read_tokens = excluded.cache_read_tokens, prompt_tokens = excluded.prompt_tokens,
+  thinking_tokens = excluded.thinking_tokens, web_search_requests = excluded.web_search_requests,
+  service_tier = excluded.service_tier, speed = excluded.speed,
+  inference_geo = excluded.inference_geo, output_is_final = excluded.output_is_final,
+  is_sidechain = excluded.is_sidechain, cost_reported_usd = excluded.cost_reported_usd,
+  lines = excluded.lines
+"""
+
+
+def line_rows(placed: Placed) -> list[tuple[Any, ...]]:
+    """The _usage_lines rows of a message."""
+    rec = placed.rec
+    key = request_key(
+        placed.session_id, rec.api_message_id, rec.request_id, rec.timestamp, rec.uuid
+    )
+    return [
+        (
+            placed.id,
+            key if row[0] == 0 else f"{key}|adv {row[0]}",
+            rec.api_message_id,
+            rec.request_id,
+            *row,
+        )
+        for row in rec.usage or ()
+    ]
+
+
+def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: Touched) -> None:
+    """Keep the lines and remember which requests they touch."""
+    conn.executemany(_INSERT_LINE, rows)
+    touched.requests.update(row[1] for row in rows)
+
+
+def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
+    """Forget what a message told, before it is told anew."""
+    touched.requests.update(
+        key
+        for (key,) in conn.execute(
+            "SELECT request_key FROM _usage_lines WHERE message_id = ?", (message_id,)
+        )
+    )
+    conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
+
+
+def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
+    """Make the touched requests anew, and those whose replayed lines they decide about (R3)."""
+    if not keys:
+        return
+    wanted = orjson.dumps(sorted(keys)).decode()
+    # Requests of the same API message under another key: only a sidechain replay makes these.
+    others = [
+        key
+        for (key,) in conn.execute(
+            "SELECT DISTINCT o.request_key FROM json_each(?) j"
+            " CROSS JOIN _usage_lines l ON l.request_key = j.value"
+            " JOIN _usage_lines o ON o.api_message_id = l.api_message_id"
+            " WHERE o.request_key <> l.request_key AND o.part = l.part",
+            (wanted,),
+        )
+    ]
+    if others:
+        wanted = orjson.dumps(sorted(keys.union(others))).decode()
+    conn.execute(
+        "DELETE FROM usage WHERE request_key IN (SELECT value FROM json_each(:keys))"
+        " AND NOT EXISTS (SELECT 1 FROM _usage_lines l JOIN messages m ON m.id = l.message_id"
+        "  WHERE l.request_key = usage.request_key AND (m.is_sidechain = 0"
+        "   OR l.api_message_id IS NULL OR NOT EXISTS (SELECT 1 FROM _usage_lines o"
+        "    JOIN messages n ON n.id = o.message_id WHERE o.api_message_id = l.api_message_id"
+        "     AND n.session_id IS m.session_id AND n.is_sidechain = 0)))",
+        {"keys": wanted},
+    )
+    conn.execute(_RECOMPUTE, {"keys": wanted})
