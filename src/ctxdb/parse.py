@@ -5,10 +5,10 @@ writes transcripts, so a line it refuses goes down a ladder, one rung at a time:
 
 1. padding: NUL blocks a crash left before or behind the record, a byte order mark;
 2. bytes that are no UTF-8 become U+FFFD;
-3. the standard library's parser, which takes what JavaScript writes and orjson refuses: halves of
-   surrogate pairs (become U+FFFD), raw control characters, NaN and Infinity (become null), and
-   several objects glued on one line, each with its exact place;
-4. a ``Bad`` with a short, stable reason.
+3. halves of surrogate pairs, which JavaScript writes when it cuts an emoji in two, become U+FFFD;
+4. the standard library's parser, which takes raw control characters, NaN and Infinity (become
+   null), and several objects glued on one line, each with its exact place;
+5. a ``Bad`` with a short, stable reason.
 
 Numbers: integers that do not fit 64 bits come back as floats (orjson does that from 2**64 on), and
 numbers too large for a float as null. Two things orjson lets through could only be found by going
@@ -39,8 +39,11 @@ _BOM = b"\xef\xbb\xbf"
 _PADDING = b"\x00 \t\r\n\x0b\x0c"
 _BETWEEN = re.compile("[\x00 \t\r\n\x0b\x0c\ufeff]*")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_ESCAPE_BYTES = 6
+_BACKSLASH = 0x5C
 _CONTROL = re.compile(rb"[\x00-\x1f]")
-_STRINGS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 
 # Notes in the order they are reported.
 _NOTES = (
@@ -50,7 +53,6 @@ _NOTES = (
     "control_chars",
     "surrogates",
     "nan",
-    "big_int",
     "glued",
     "trailing",  # something behind the last whole object that is none
 )
@@ -80,7 +82,7 @@ def parse(data: bytes) -> Parsed | Bad | None:
 
     Every string that comes back encodes to UTF-8.
     """
-    if len(data) > BIG_LINE_BYTES and _parsed_bytes(data) > MAX_PARSED_BYTES:
+    if len(data) > BIG_LINE_BYTES and _too_heavy(data):
         return Bad("too_many_values")
     try:
         value = _loads(data)
@@ -106,16 +108,31 @@ def _mend(data: bytes) -> Parsed | Bad | None:
     if start == end:
         return Bad("nul_only") if b"\x00" in data else None
     body = data[start:end]
-    text = body.decode("utf-8", "replace")
-    if _FFFD in text and not _is_utf8(body):
+    # As long as the whole line is one object, bytes are mended and orjson reads them: the standard
+    # library needs four times the memory, which counts for a line of 16 MiB.
+    clean = _as_utf8(body)
+    if clean is not body:
         notes.add("invalid_utf8")
-    try:
-        value = _loads(text)
-    except ValueError:
+    value = _try(clean) if len(clean) < len(data) or clean is not body else None
+    if value is None and (mended := _without_lone_surrogates(clean)) is not None:
+        value = _try(mended)
+        if value is not None:
+            notes.add("surrogates")
+    if value is None:
         return _take_apart(body, start, notes)
-    if type(value) is dict:
-        return Parsed([(start, end - start, value)], _joined(notes))
-    return Bad("not_object")
+    if type(value) is not dict:
+        return Bad("not_object")
+    value = _tame(value, 1, notes)
+    if "too_deep" in notes:
+        return Bad("too_deep")
+    return Parsed([(start, end - start, value)], _joined(notes))
+
+
+def _try(data: bytes | bytearray) -> Any:
+    try:
+        return _loads(data)
+    except ValueError:
+        return None
 
 
 def _trim(data: bytes, notes: set[str]) -> tuple[int, int]:
@@ -131,9 +148,44 @@ def _trim(data: bytes, notes: set[str]) -> tuple[int, int]:
     return start, end
 
 
+def _as_utf8(data: bytes) -> bytes:
+    """The same bytes if they are UTF-8, else with U+FFFD in place of what is not."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return data.decode("utf-8", "replace").encode()
+    return data
+
+
+def _without_lone_surrogates(data: bytes) -> bytearray | None:
+    r"""Put ``\ufffd`` in place of every half of a surrogate pair; None if there is none."""
+    mended: bytearray | None = None
+    high = -1  # where a first half stands that still waits for its second
+    for match in _SURROGATE_ESCAPE.finditer(data):
+        at = match.start()
+        slashes = at
+        while slashes and data[slashes - 1] == _BACKSLASH:
+            slashes -= 1
+        if (at - slashes) % 2:
+            continue  # the backslash is itself escaped
+        second = data[at + 3] in b"cdefCDEF"
+        if second and high >= 0 and at == high + _ESCAPE_BYTES:
+            high = -1
+            continue
+        for lone in (high, at if second else -1):
+            if lone >= 0:
+                mended = bytearray(data) if mended is None else mended
+                mended[lone : lone + _ESCAPE_BYTES] = b"\\ufffd"
+        high = -1 if second else at
+    if high >= 0:
+        mended = bytearray(data) if mended is None else mended
+        mended[high : high + _ESCAPE_BYTES] = b"\\ufffd"
+    return mended
+
+
 def _take_apart(body: bytes, offset: int, notes: set[str]) -> Parsed | Bad:
     """Read as many whole objects as ``body`` begins with, by the standard library's rules."""
-    # surrogateescape, not replace: it can be undone, so that places can be told in bytes.
+    # Not replace: surrogateescape can be undone, so that places can be told in bytes.
     text = body.decode("utf-8", "surrogateescape")
     decoder = _decoder(notes)
     objects: list[tuple[int, int, dict[str, Any]]] = []
@@ -168,7 +220,7 @@ def _take_apart(body: bytes, offset: int, notes: set[str]) -> Parsed | Bad:
     if _CONTROL.search(body):
         notes.add("control_chars")
     if "invalid_utf8" in notes:
-        notes.discard("surrogates")  # they are the bad bytes, escaped above
+        notes.discard("surrogates")  # they are the bad bytes, escaped
     return Parsed(objects, _joined(notes))
 
 
@@ -182,7 +234,7 @@ def _decoder(notes: set[str]) -> json.JSONDecoder:
 
 
 def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) <= 19 else float(digits)
+    return int(digits) if len(digits) <= 20 else float(digits)  # 19 digits and a sign
 
 
 def _tame(value: Any, depth: int, notes: set[str]) -> Any:
@@ -204,8 +256,10 @@ def _tame(value: Any, depth: int, notes: set[str]) -> Any:
             fields[_plain(key, notes)] = _tame(item, depth, notes)
         return fields
     if kind is int and not _INT64_MIN <= value <= _INT64_MAX:
-        notes.add("big_int")
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            return None
     if kind is float and not math.isfinite(value):
         notes.add("nan")
         return None
@@ -230,25 +284,24 @@ def _byte_length(text: str) -> int:
     return len(text.encode("utf-8", "surrogateescape"))
 
 
-def _is_utf8(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 def _joined(notes: set[str]) -> str:
     return ",".join(note for note in _NOTES if note in notes)
 
 
-def _parsed_bytes(data: bytes) -> int:
-    """An upper estimate of the memory this line takes once parsed, strings' contents aside."""
-    if _weigh(data) <= MAX_PARSED_BYTES:
-        return 0
-    return _weigh(_STRINGS.sub(b'"', data))  # punctuation in strings is only text
+def _too_heavy(data: bytes) -> bool:
+    """True when the line would take more than MAX_PARSED_BYTES once parsed, its text aside."""
+    if _weight(data) <= MAX_PARSED_BYTES:
+        return False
+    # Punctuation inside strings is only text: weigh what stands between them.
+    weight = at = 0
+    for string in _STRING.finditer(data):
+        weight += _weight(data[at : string.start()])
+        if weight > MAX_PARSED_BYTES:
+            return True
+        at = string.end()
+    return weight + _weight(data[at:]) > MAX_PARSED_BYTES
 
 
-def _weigh(data: bytes) -> int:
-    # Measured on Python 3.11: a dict with a key 232 bytes, a list 64, an element with its slot 60.
-    return 232 * data.count(b"{") + 64 * data.count(b"[") + 60 * data.count(b",")
+def _weight(data: bytes) -> int:
+    # In bytes on Python 3.11: a dict with a key, a list, a short string with its slot in a list.
+    return 232 * data.count(b"{") + 64 * data.count(b"[") + 72 * data.count(b",")
