@@ -196,7 +196,7 @@ def count_usage(model: Model) -> None:
             "cost_reported_usd": winner.entry.body.get("costUSD"),
             "is_sidechain": winner.entry.sidechain,
         }
-        for n, advice in enumerate(rules.iterations(usage, "advisor_message")):
+        for n, advice in enumerate(rules.iterations(usage, "advisor_message"), 1):
             counts = rules.token_counts(advice)
             model.usage[*key, f"adv {n}"] = row | {
                 **counts,
@@ -265,7 +265,7 @@ def describe_sessions(model: Model) -> None:
         main = [m for m in messages if m.agent is None]
         events = sorted(said[session], key=lambda e: reading_order(session, e))
         times = sorted(m.entry.timestamp for m in messages if m.entry.timestamp)
-        prompts = [turn["prompt"] for turn in model.turns.get(session, [])]
+        prompt = first_prompt(model.turns.get(session, []))
         titles = [
             (as_text(event.whole.get(name)), source)
             for kind, name, source in (
@@ -276,14 +276,14 @@ def describe_sessions(model: Model) -> None:
             if event.type == kind
         ]
         summary = summary_of(session, model)
-        titles = [(prompts[0] if prompts else None, "prompt"), (summary, "summary"), *titles]
+        titles = [(prompt, "prompt"), (summary, "summary"), *titles]
         title, source = next(((t, s) for t, s in reversed(titles) if t), (None, None))
         relation, parent = relation_of(session, main, model)
         model.sessions[session] = {
             "title": title,
             "title_source": source,
-            "first_prompt": prompts[0] if prompts else None,
-            "cwd": next(values(main or messages, "cwd"), None),
+            "first_prompt": prompt,
+            "cwd": next(values(main, "cwd"), None),
             "git_branch": next(values(reversed(main or messages), "gitBranch"), None),
             "version": next(values(reversed(main or messages), "version"), None),
             "slug": next(values(reversed(main or messages), "slug"), None),
@@ -292,6 +292,12 @@ def describe_sessions(model: Model) -> None:
             "relation": relation,
             "parent_session_id": parent,
         }
+
+
+def first_prompt(turns: list[Json]) -> str | None:
+    """The first words in a person's own language; a command only where there are none."""
+    words = [t["prompt"] for t in turns if t["kind"] not in ("command", "shell")]
+    return next(iter(words or [t["prompt"] for t in turns]), None)
 
 
 def values(messages: Any, name: str) -> Any:

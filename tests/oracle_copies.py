@@ -25,7 +25,7 @@ Key = tuple[Any, ...]
 Session = str | None
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class File:
     path: str  # relative to the root
     session: str | None = None
@@ -39,7 +39,7 @@ class File:
         return Counter(self.outcomes)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Entry:
     """One JSON object in one place; of an agent_progress line, the message inside it."""
 
@@ -94,7 +94,7 @@ class Entry:
         return uuid_key(self.uuid, self.session)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Message:
     """A threaded entry once, with the other places it stands in."""
 
@@ -112,7 +112,7 @@ class Message:
         return self.entry.session
 
 
-@dataclass
+@dataclass(repr=False)
 class Model:
     files: list[File] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)  # in reading order

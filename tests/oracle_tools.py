@@ -15,7 +15,7 @@ from oracle_copies import LAST, Key, Message, Model
 from oracle_rules import Json, as_dict, as_text
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ToolUse:
     id: str
     call: Json | None = None  # the tool_use block
@@ -124,7 +124,7 @@ def touch_files(model: Model) -> None:
             backups = {str(event.whole.get("trackingPath")): event.whole.get("backup")}
         for path, backup in backups.items() if event.type.startswith("file-history-") else []:
             key = (event.session, path, as_dict(backup).get("version"))
-            if key not in seen:
+            if event.session and key not in seen:
                 row = {"session": event.session, "path": path, "operation": "snapshot"}
                 model.files_touched.append(row)
             seen.add(key)
