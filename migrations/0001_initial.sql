@@ -80,6 +80,7 @@ CREATE TABLE _session_files (
   first_user_at INTEGER, -- first byte of a main-thread user line that names this session
   last_user_at INTEGER, -- last byte of one
   forked_session TEXT, -- session that forkedFrom names, by the last line that does
+  process_session TEXT, -- session the process began with, by the first line that names another
   PRIMARY KEY (session_id, source_file_id)
 ) WITHOUT ROWID;
 CREATE INDEX _session_files_source_file_id ON _session_files(source_file_id);
@@ -216,7 +217,13 @@ CREATE TABLE _skipped_parents (
   uuid TEXT PRIMARY KEY, -- uuid of a skipped line
   ancestor TEXT -- uuid of the nearest ancestor that is not skipped, as far as known
 ) WITHOUT ROWID;
-CREATE INDEX _skipped_parents_ancestor ON _skipped_parents(ancestor);
+
+-- Messages whose parent is not stored yet, perhaps never.
+CREATE TABLE _orphans (
+  message_id INTEGER PRIMARY KEY, -- the message
+  parent_uuid TEXT NOT NULL -- the parent it names
+);
+CREATE INDEX _orphans_parent_uuid ON _orphans(parent_uuid);
 
 -- Tool calls: one row per call, joined to its result.
 CREATE TABLE tool_uses (

@@ -213,6 +213,8 @@ def _threaded(
     record.git_branch = text_of(outer.get("gitBranch"))
     record.slug = text_of(outer.get("slug"))
     record.entrypoint = text_of(outer.get("entrypoint"))
+    process = text_of(outer.get("session_id"))
+    record.process_session = process if process != record.session_id else None
     _READERS[record.type](entry, record)
     return record
 

@@ -101,6 +101,7 @@ class Message:
     data: str | None = None
     slug: str | None = None
     entrypoint: str | None = None
+    process_session: str | None = None  # session_id where it is not the line's own sessionId
     block_keys: str | None = None
     line_hash: int | None = None
     calls: list[Call] | None = None

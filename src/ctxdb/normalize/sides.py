@@ -106,12 +106,6 @@ _TEXT_KEYS: dict[str, tuple[str, ...]] = {
 _PRIVATE = ("ownerAccountUuid", "ownerOrganizationUuid")
 
 
-def _process_session(entry: dict[str, Any]) -> str | None:
-    """session_id (snake case) where it names another session than the line's own."""
-    other = text_of(entry.get("session_id"))
-    return other if other and other != entry.get("sessionId") else None
-
-
 def side_data(
     entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
 ) -> str | None:
@@ -119,8 +113,6 @@ def side_data(
     kept: dict[str, Any] = {key: entry[key] for key in entry.keys() & _KEPT}
     if images:
         kept["images"] = images
-    if other := _process_session(entry):
-        kept["process_session_id"] = other
     for key in ("container", "context_management", "diagnostics"):
         if message.get(key):
             kept[key] = message[key]
@@ -131,8 +123,6 @@ def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
     """(text, data) of a system line."""
     text = content_text(entry.get("content")) or None
     kept = {key: value for key, value in entry.items() if key not in _ENVELOPE}
-    if other := _process_session(entry):
-        kept["process_session_id"] = other
     return text, dump(shrink(kept)) if kept else None
 
 
@@ -168,8 +158,6 @@ def attachment_parts(
         kept[key] = _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
     if used and text:
         kept["bytes"] = byte_length(text)
-    if other := _process_session(entry):
-        kept["process_session_id"] = other
     mention = None
     human: Any = None
     if subtype == "file":

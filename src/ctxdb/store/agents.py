@@ -156,6 +156,13 @@ def _first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> s
         " AND kind <> 'tool_result' ORDER BY timestamp LIMIT 1",
         (session_id, agent_id),
     ).fetchone()
+    if row is None:  # two sessions can share an agent's file; the prompt is then in one of them
+        row = conn.execute(
+            "SELECT m.text FROM source_files f JOIN messages m ON m.source_file_id = f.id"
+            " WHERE f.agent_id = ? AND m.type = 'user' AND m.kind <> 'tool_result'"
+            " ORDER BY m.byte_start LIMIT 1",
+            (agent_id,),
+        ).fetchone()
     return row[0] if row else None
 
 

@@ -131,10 +131,12 @@ class Batch:
         self._count_fresh(chunks, fresh, events)
         self._see(placed, fresh_ids)
         self._refresh_sessions()  # projects must be known before files are located
+        events.write_snapshots()
         self._insert_parts(fresh)
         repeats.add_aliases(fresh)
         for item in again:
             self._absorb(item, repeats)
+        self.parents.write(placed)
         self._finish(events)
         self._move_offsets(chunks)
 
@@ -515,6 +517,8 @@ class Batch:
             if rec.forked_session:
                 told["forked_session"] = rec.forked_session
             main = item.agent_id is None
+            if main and rec.process_session and told["process_session"] is None:
+                told["process_session"] = rec.process_session
             if main and rec.type == "user" and item.file.agent_id is None:
                 if told["first_user_at"] is None:
                     told["first_user_at"] = rec.start
@@ -557,7 +561,6 @@ class Batch:
 
     def _finish(self, events: EventRows) -> None:
         """Make anew what the batch has touched, from the lines up to the sessions."""
-        self.parents.write()
         self.copies.settle()
         for file_id in sorted(self.touched.retell):
             turns.retell_file(self.conn, file_id, self.touched)
@@ -630,6 +633,7 @@ _SEEN = (
     "first_user_at",
     "last_user_at",
     "forked_session",
+    "process_session",
 )
 
 

@@ -117,8 +117,16 @@ class Copies:
                 rec.line_hash,
             ),
         )
+        self._rename_parent(rec.uuid, owner.uuid)
         self._share(owner.session_id, placed.session_id)
         return "copy"
+
+    def _rename_parent(self, uuid: str | None, owner_uuid: str | None) -> None:
+        """What hangs on a copy under another uuid hangs on the owner."""
+        if uuid is not None and uuid != owner_uuid:
+            self.conn.execute(
+                "UPDATE messages SET parent_uuid = ? WHERE parent_uuid = ?", (owner_uuid, uuid)
+            )
 
     def _share(self, one: str | None, other: str | None) -> None:
         for session_id in (one, other):
@@ -202,6 +210,7 @@ class Copies:
         if owner.session_id is not None:
             self.recount.add((owner.session_id, owner.source_file_id))
         self.replace(placed)
+        self._rename_parent(owner.uuid, placed.rec.uuid)
 
     def settle(self) -> None:
         """Decide ties between sessions that share entries, now that the batch is in."""
@@ -215,6 +224,15 @@ class Copies:
             self.touched.shared.clear()
             self._mark_sharing(sessions)
             self._settle_ties(sessions)
+            self.touched.retell.update(
+                file_id
+                for (file_id,) in self.conn.execute(
+                    "SELECT s.source_file_id FROM json_each(?) j CROSS JOIN _session_files s"
+                    " ON s.session_id = j.value JOIN source_files f ON f.id = s.source_file_id"
+                    " WHERE f.agent_id IS NULL",
+                    (orjson.dumps(sessions).decode(),),
+                )
+            )
             for session_id, file_id in self.recount:
                 recount_file(self.conn, session_id, file_id)
             self.recount.clear()
@@ -287,6 +305,8 @@ class Copies:
         for table in ("_usage_lines", "_agent_facts", "turns", "files_touched"):
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
+        kept = self.conn.execute("SELECT uuid FROM messages WHERE id = ?", (keep,)).fetchone()
+        self._rename_parent(owner.uuid, kept[0])
         self.touched.retell.add(owner.source_file_id)
         self._share(owner.session_id, owner.session_id)
 

@@ -15,6 +15,7 @@ import orjson
 from ctxdb.normalize import Event
 from ctxdb.store import agents
 from ctxdb.store.model import Chunk, SourceFile, Touched
+from ctxdb.store.tools import is_relative
 
 _TITLES = frozenset(("custom-title", "ai-title", "worktree-state", "relocated"))
 
@@ -143,20 +144,35 @@ class EventRows:
                 "INSERT OR REPLACE INTO _summaries VALUES (?, ?, ?)", (row_id, leaf, summary)
             )
             self.leaves.append(leaf)
-        for path, version, at in event.snapshots or ():
-            self.conn.execute(
-                "INSERT INTO files_touched (session_id, path, operation, succeeded, timestamp,"
-                " snapshot_version) VALUES (?, ?, 'snapshot', 1, ?, ?)"
-                " ON CONFLICT (session_id, path, snapshot_version) WHERE operation = 'snapshot'"
-                " DO UPDATE SET timestamp = min(coalesce(timestamp, excluded.timestamp),"
-                "  coalesce(excluded.timestamp, timestamp))",
-                (session_id, path, at, version),
-            )
-            self.touched.snapshots.add(session_id)
         if event.facts:
             agents.add_facts(self.conn, session_id, event.facts, None, self.touched)
         if event.type == "pr-link":
             self.touched.pulls.add(session_id)
+
+    def write_snapshots(self) -> None:
+        """Files that snapshots name: one row per session, path and version. Paths are mostly
+        relative to the session's folder, so that must be known first."""
+        for event, file, _, _ in self.new:
+            session_id = event.session_id or file.session_id
+            if not event.snapshots or session_id is None:
+                continue
+            row = self.conn.execute(
+                "SELECT p.path FROM sessions s JOIN projects p ON p.id = s.project_id"
+                " WHERE s.id = ?",
+                (session_id,),
+            ).fetchone()
+            for path, version, at in event.snapshots:
+                whole = f"{row[0]}/{path}" if row and is_relative(path) else path
+                self.conn.execute(
+                    "INSERT INTO files_touched (session_id, path, operation, succeeded, timestamp,"
+                    " snapshot_version) VALUES (?, ?, 'snapshot', 1, ?, ?)"
+                    " ON CONFLICT (session_id, path, snapshot_version)"
+                    "  WHERE operation = 'snapshot'"
+                    " DO UPDATE SET timestamp = min(coalesce(timestamp, excluded.timestamp),"
+                    "  coalesce(excluded.timestamp, timestamp))",
+                    (session_id, whole, at, version),
+                )
+            self.touched.snapshots.add(session_id)
 
     def adopt(self, file: SourceFile) -> None:
         """A file's session has become known: its earlier events get the identity they should have."""

@@ -103,24 +103,57 @@ class Parents:
         ).fetchone()
         return row[0] if row else None
 
-    def write(self) -> None:
-        """Remember the skipped lines, and mend what was stored before they came."""
-        if not self.skipped:
-            return
-        rows = [(uuid, self.ancestor(uuid)) for uuid in self.skipped]
+    def write(self, placed: list[Placed]) -> None:
+        """Remember the skipped lines, and settle parents that this batch alone cannot tell.
+
+        `parent_uuid` names stored entries only: a parent that is a copy stands for its owner, one
+        that is nowhere is kept aside until it comes.
+        """
         self.conn.executemany(
-            "INSERT INTO _skipped_parents VALUES (?, ?)"
-            " ON CONFLICT DO UPDATE SET ancestor = excluded.ancestor",
-            rows,
+            "INSERT OR REPLACE INTO _skipped_parents VALUES (?, ?)",
+            [(uuid, self.ancestor(uuid)) for uuid in self.skipped],
         )
-        late = orjson.dumps([uuid for uuid, _ in rows]).decode()
-        for table, column in (("_skipped_parents", "ancestor"), ("messages", "parent_uuid")):
-            for uuid, ancestor in self.conn.execute(
-                f"SELECT DISTINCT t.{column}, s.ancestor FROM json_each(?) j CROSS JOIN {table} t"
-                f" ON t.{column} = j.value JOIN _skipped_parents s ON s.uuid = j.value",
-                (late,),
-            ).fetchall():
-                if uuid != ancestor:
-                    self.conn.execute(
-                        f"UPDATE {table} SET {column} = ? WHERE {column} = ?", (ancestor, uuid)
-                    )
+        came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
+        open_ends: list[tuple[int, str]] = [
+            (item.id, item.parent_uuid)
+            for item in placed
+            if item.parent_uuid is not None and item.parent_uuid not in came
+        ]
+        came.update(self.skipped)
+        open_ends += self.conn.execute(
+            "SELECT o.message_id, o.parent_uuid FROM json_each(?) j"
+            " CROSS JOIN _orphans o ON o.parent_uuid = j.value",
+            (orjson.dumps(sorted(came)).decode(),),
+        ).fetchall()
+        for message_id, uuid in open_ends:
+            found, parent = self._settled(uuid)
+            self.conn.execute(
+                "UPDATE messages SET parent_uuid = ?1 WHERE id = ?2 AND parent_uuid IS NOT ?1",
+                (parent if found else None, message_id),
+            )
+            if found:
+                self.conn.execute("DELETE FROM _orphans WHERE message_id = ?", (message_id,))
+            else:
+                self.conn.execute("INSERT OR REPLACE INTO _orphans VALUES (?, ?)", (message_id, parent))
+
+    def _settled(self, uuid: str) -> tuple[bool, str | None]:
+        """(True, stored uuid or None at the end of a chain), or (False, the uuid that is missing)."""
+        wanted: str | None = uuid
+        for _ in range(10_000):
+            if wanted is None:
+                return True, None
+            row = self.conn.execute(
+                "SELECT uuid FROM messages WHERE uuid = ?1"
+                " UNION ALL SELECT m.uuid FROM message_copies c JOIN messages m"
+                "  ON m.id = c.message_id WHERE c.uuid = ?1 LIMIT 1",
+                (wanted,),
+            ).fetchone()
+            if row is not None:
+                return True, row[0]
+            row = self.conn.execute(
+                "SELECT ancestor FROM _skipped_parents WHERE uuid = ?", (wanted,)
+            ).fetchone()
+            if row is None or row[0] == wanted:
+                return False, wanted
+            wanted = row[0]
+        return False, uuid

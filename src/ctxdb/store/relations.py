@@ -66,10 +66,13 @@ def _shared(conn: sqlite3.Connection, session_id: str) -> Found:
 
 def _cleared(conn: sqlite3.Connection, session_id: str) -> Found:
     row = conn.execute(
-        "SELECT t.prompt, json_extract(m.data, '$.process_session_id') FROM turns t"
-        " LEFT JOIN messages m ON m.id = t.message_id WHERE t.session_id = ? AND t.ordinal = 1",
-        (session_id,),
+        "SELECT prompt FROM turns WHERE session_id = ? AND ordinal = 1", (session_id,)
     ).fetchone()
     if row is None or row[0].split(None, 1)[:1] != ["/clear"]:
         return None
-    return "clear", row[1]
+    row = conn.execute(
+        "SELECT process_session FROM _session_files WHERE session_id = ?"
+        " AND process_session IS NOT NULL ORDER BY first_at LIMIT 1",
+        (session_id,),
+    ).fetchone()
+    return "clear", row[0] if row else None

@@ -16,7 +16,20 @@ from ctxdb.store.relations import relate
 from ctxdb.store.tools import located
 from ctxdb.store.turns import file_order
 
-MAX_TITLE = 200  # characters of a prompt that stands in for a title
+# Commands that say nothing of what a session is about: the first prompt is what comes after them.
+_HOUSEKEEPING = (
+    "/clear",
+    "/compact",
+    "/config",
+    "/exit",
+    "/help",
+    "/login",
+    "/logout",
+    "/mcp",
+    "/model",
+    "/resume",
+    "/status",
+)
 _WORKTREE = re.compile(r"^(.*?)[/\\](?:\.claude[/\\])?\.?worktrees[/\\].+$")
 
 
@@ -27,9 +40,10 @@ def note_file(
     conn.execute(
         "INSERT INTO _session_files (session_id, source_file_id, main_lines, first_cwd, agent_cwd,"
         " git_branch, version, slug, entrypoint, first_at, last_at, first_user_at, last_user_at,"
-        " forked_session)"
+        " forked_session, process_session)"
         " VALUES (:session, :file, :main, :first_cwd, :agent_cwd, :git_branch, :version, :slug,"
-        "  :entrypoint, :first_at, :last_at, :first_user_at, :last_user_at, :forked_session)"
+        "  :entrypoint, :first_at, :last_at, :first_user_at, :last_user_at, :forked_session,"
+        "  :process_session)"
         " ON CONFLICT DO UPDATE SET main_lines = max(main_lines, excluded.main_lines),"
         "  first_cwd = coalesce(first_cwd, excluded.first_cwd),"
         "  agent_cwd = coalesce(agent_cwd, excluded.agent_cwd),"
@@ -41,7 +55,8 @@ def note_file(
         "  last_at = max(coalesce(last_at, excluded.last_at), coalesce(excluded.last_at, last_at)),"
         "  first_user_at = coalesce(first_user_at, excluded.first_user_at),"
         "  last_user_at = coalesce(excluded.last_user_at, last_user_at),"
-        "  forked_session = coalesce(excluded.forked_session, forked_session)",
+        "  forked_session = coalesce(excluded.forked_session, forked_session),"
+        "  process_session = coalesce(process_session, excluded.process_session)",
         {"session": session_id, "file": file_id, **seen},
     )
 
@@ -92,6 +107,7 @@ def refresh(conn: sqlite3.Connection, session_id: str) -> None:
         return next((row[column] for row in reversed(main) if row[column]), None)
 
     cwd = first(0)
+    # Where there is no main thread, its agents show at least which project it was.
     path, source = cwd or first(1), "cwd"
     if path is None:
         path, source = _guess_path(conn, order)
@@ -130,12 +146,11 @@ def refresh(conn: sqlite3.Connection, session_id: str) -> None:
 
 
 def _first_prompt(conn: sqlite3.Connection, session_id: str) -> str | None:
-    row = conn.execute(
-        "SELECT prompt FROM turns WHERE session_id = ?"
-        " ORDER BY kind IN ('command', 'shell'), ordinal LIMIT 1",
-        (session_id,),
-    ).fetchone()
-    return row[0] if row else None
+    prompts = conn.execute(
+        "SELECT prompt FROM turns WHERE session_id = ? ORDER BY ordinal LIMIT 10", (session_id,)
+    ).fetchall()
+    asked = [prompt for (prompt,) in prompts if prompt not in _HOUSEKEEPING]
+    return asked[0] if asked else (prompts[0][0] if prompts else None)
 
 
 def _title(
@@ -158,8 +173,7 @@ def _title(
         return summary, "summary"
     if prompt is None:
         return None, None
-    line = next((part.strip() for part in prompt.splitlines() if part.strip()), prompt)
-    return (line if len(line) <= MAX_TITLE else f"{line[: MAX_TITLE - 1]}…"), "prompt"
+    return prompt, "prompt"
 
 
 def _summary(conn: sqlite3.Connection, session_id: str, order: list[int]) -> str | None:
@@ -260,6 +274,13 @@ def locate_files(conn: sqlite3.Connection, session_id: str, *, everything: bool 
         "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
         (session_id,),
     ).fetchone()
+    if project is not None and everything:
+        conn.execute(
+            "UPDATE OR REPLACE files_touched SET path = ? || '/' || path"
+            " WHERE session_id = ? AND operation = 'snapshot' AND path NOT LIKE '/%'"
+            "  AND path NOT LIKE '_:%' AND path NOT LIKE '~%'",
+            (project[1], session_id),
+        )
     conn.executemany(
         "UPDATE files_touched SET project_id = ?, relative_path = ? WHERE id = ?",
         [

@@ -360,6 +360,9 @@ def located(path: str, project: tuple[int, str] | None) -> tuple[int | None, str
     project_id, base = project
     if path.startswith(base) and path[len(base) : len(base) + 1] in ("/", "\\"):
         return project_id, path[len(base) + 1 :]
-    if not path.startswith(("/", "~", "\\")) and path[1:2] != ":":
-        return project_id, path
-    return project_id, None
+    return project_id, path if is_relative(path) else None
+
+
+def is_relative(path: str) -> bool:
+    """Neither /unix nor C:\\windows nor ~/home."""
+    return not path.startswith(("/", "~", "\\")) and path[1:2] != ":"

@@ -139,6 +139,7 @@ def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
 def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
     reader = QueueReader()
     wanted: dict[tuple[str, int], tuple[Any, ...]] = {}
+    unwanted: set[tuple[str, int]] = set()
     lines = conn.execute(
         "SELECT byte_start, id, session_id, timestamp, subtype, data, NULL FROM events"
         " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_length > 0"
@@ -153,7 +154,9 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
             source, turn = "message_id", reader.attachment(text)
         else:
             source, turn = "event_id", reader.operation(name, orjson.loads(data).get("content"))
-        if turn is not None:
+        if turn is None or (source == "event_id" and _is_forked(conn, session_id, at)):
+            unwanted.add((source, row_id))
+        else:
             wanted[source, row_id] = (session_id, *turn, at, file_id, start)
     found = conn.execute(
         "SELECT t.id, 'event_id', t.event_id FROM turns t WHERE t.source_file_id = ?1"
@@ -166,7 +169,7 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
         values = wanted.pop((source, row_id), None)
         if values is None:
             # A queue operation that is no longer in its file keeps its turn: nothing is lost.
-            if source == "message_id":
+            if (source, row_id) in unwanted:
                 conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
             continue
         conn.execute(
@@ -180,6 +183,23 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
             f" {source}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*values, row_id),
         )
+
+
+def _is_forked(conn: sqlite3.Connection, session_id: str | None, at: str | None) -> bool:
+    """Whether a queue operation is a fork's copy of one in the session that it came from."""
+    own = conn.execute(
+        "SELECT first_unshared_at FROM sessions WHERE id = ? AND shares_entries", (session_id,)
+    ).fetchone()
+    if own is None or at is None:
+        return False
+    rank = (own[0] is not None, own[0] or "", session_id or "")
+    others = conn.execute(
+        "SELECT DISTINCT s.id, s.first_unshared_at FROM events e JOIN sessions s"
+        " ON s.id = e.session_id WHERE e.type = 'queue-operation' AND e.timestamp = ?"
+        "  AND s.id <> ? AND s.shares_entries",
+        (at, session_id),
+    )
+    return any((first is not None, first or "", other) < rank for other, first in others)
 
 
 def move_message(
