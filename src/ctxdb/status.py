@@ -1,0 +1,143 @@
+"""What is in the database and how far it is behind, in one screen."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+from ctxdb.errors import NoDatabase
+from ctxdb.lock import current_writer
+from ctxdb.progress import human_bytes
+from ctxdb.store.connection import open_reader
+from ctxdb.store.schema import unknown_steps
+
+if TYPE_CHECKING:
+    from ctxdb.config import Config
+
+COUNTED = (
+    "projects",
+    "sessions",
+    "turns",
+    "messages",
+    "tool_uses",
+    "files_touched",
+    "agents",
+    "usage",
+    "events",
+)
+SHOWN_PROBLEMS = 8
+
+
+@dataclass(slots=True)
+class StatusReport:
+    """The state of the database."""
+
+    database: str
+    exists: bool
+    roots: list[str]
+    bytes_on_disk: int = 0
+    rows: dict[str, int] = field(default_factory=dict)
+    first_at: str | None = None
+    last_at: str | None = None
+    files: int = 0
+    files_missing: int = 0
+    files_unreadable: int = 0
+    bytes_behind: int = 0
+    bad_lines: int = 0
+    last_read_at: str | None = None
+    writer_pid: int | None = None
+    newer_schema: list[str] = field(default_factory=list)
+    problems: list[dict[str, object]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """One screen, for people."""
+        if not self.exists:
+            yield f"Database     {self.database}: not there yet; `ctxdb sync` makes it"
+            for root in self.roots:
+                yield f"Transcripts  {root}"
+            return
+        yield f"Database     {self.database} ({human_bytes(self.bytes_on_disk)})"
+        if self.newer_schema:
+            yield f"             made by a newer ctxdb ({', '.join(self.newer_schema)}): upgrade"
+        if self.first_at and self.last_at:
+            yield f"Period       {self.first_at[:10]} to {self.last_at[:10]}"
+        names = {"tool_uses": "tool calls", "files_touched": "file touches", "usage": "requests"}
+        width = max((len(f"{n:,}") for n in self.rows.values()), default=1)
+        for position, (table, n) in enumerate(self.rows.items()):
+            lead = "Contents" if position == 0 else ""
+            yield f"{lead:<12} {n:>{width},} {names.get(table, table)}"
+        kept = f", {self.files_missing:,} deleted since (kept here)" if self.files_missing else ""
+        yield f"Transcripts  {self.files:,} files{kept}"
+        behind = human_bytes(self.bytes_behind) if self.bytes_behind else "nothing"
+        yield f"Behind       {behind}; last read {self.last_read_at or 'never'}"
+        if self.writer_pid is not None:
+            yield f"Writer       process {self.writer_pid} is writing now"
+        if self.bad_lines or self.files_unreadable:
+            yield (
+                f"Problems     {self.bad_lines:,} unreadable lines,"
+                f" {self.files_unreadable:,} unreadable files"
+            )
+        for problem in self.problems:
+            place = "" if problem["byte_start"] is None else f" at byte {problem['byte_start']}"
+            yield f"             {problem['reason']}: {problem['path']}{place}"
+
+
+def collect(config: Config) -> StatusReport:
+    """Look at the database without changing it, and at the files by stat only."""
+    report = StatusReport(str(config.db_path), exists=False, roots=list(config.roots))
+    try:
+        conn = open_reader(config.db_path)
+    except NoDatabase:
+        return report
+    with closing(conn):
+        report.exists = True
+        for suffix in ("", "-wal"):
+            path = config.db_path.with_name(config.db_path.name + suffix)
+            report.bytes_on_disk += path.stat().st_size if path.exists() else 0
+        writer = current_writer(config.db_path)
+        report.writer_pid = writer.pid if writer else None
+        report.newer_schema = unknown_steps(conn)
+        if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'messages'").fetchone():
+            _look(conn, report)
+    return report
+
+
+def _look(conn: sqlite3.Connection, report: StatusReport) -> None:
+    conn.execute("BEGIN")  # one moment for all numbers
+    for table in COUNTED:
+        (report.rows[table],) = conn.execute(f"SELECT count(*) FROM {table}").fetchone()
+    report.first_at, report.last_at = conn.execute(
+        "SELECT min(started_at), max(ended_at) FROM sessions"
+    ).fetchone()
+    (report.files, report.files_missing, report.files_unreadable, bad, report.last_read_at) = (
+        conn.execute(
+            "SELECT count(*), count(missing_since), sum(state = 'unreadable'), sum(bad_lines),"
+            " max(last_read_at) FROM source_files"
+        ).fetchone()
+    )
+    report.files_unreadable = report.files_unreadable or 0
+    report.bad_lines = bad or 0
+    for path, path_bytes, offset in conn.execute(
+        'SELECT path, path_bytes, "offset" FROM source_files WHERE missing_since IS NULL'
+    ):
+        try:
+            report.bytes_behind += max(os.stat(path_bytes or path).st_size - offset, 0)
+        except OSError:
+            continue  # gone or unreadable: the next sync says so
+    report.problems = [
+        {"path": path, "byte_start": start, "reason": reason}
+        for path, start, reason in conn.execute(
+            "SELECT f.path, e.byte_start, e.reason FROM ingest_errors e"
+            " JOIN source_files f ON f.id = e.source_file_id ORDER BY e.id DESC LIMIT ?",
+            (SHOWN_PROBLEMS,),
+        )
+    ]
+    conn.execute("COMMIT")

@@ -1,0 +1,358 @@
+"""Proving that the database says what the transcripts say.
+
+Every transcript that is still there is read again from its first byte up to the saved offset. For
+each file, lines = stored + copies + skipped + bad must hold, by a fresh count; every message, copy
+and event must stand where its row says and say the same; every tool call, result and usage line of
+it must be there. Nothing is written; a sync may run meanwhile, one moment of the database is read.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ctxdb.identity import mark_of, open_regular
+from ctxdb.normalize import Event, Message, Skip
+from ctxdb.reader import Lines, read_lines
+from ctxdb.store.connection import open_reader
+from ctxdb.store.schema import refuse_newer
+
+if TYPE_CHECKING:
+    from ctxdb.config import Config
+    from ctxdb.progress import Progress
+
+MAX_SHOWN = 20
+# Columns of messages that the line alone decides, with the record's attribute of the same name.
+SAID_BY_LINE = (
+    "uuid",
+    "type",
+    "subtype",
+    "kind",
+    "timestamp",
+    "model",
+    "api_message_id",
+    "request_id",
+    "stop_reason",
+    "text",
+    "thinking",
+    "is_sidechain",
+    "cwd",
+    "git_branch",
+    "data",
+)
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What was compared, and what differs."""
+
+    files: int = 0
+    files_gone: int = 0
+    files_changed: int = 0
+    lines_read: int = 0
+    stored: int = 0
+    copies: int = 0
+    skipped: int = 0
+    bad: int = 0
+    rows_compared: int = 0
+    differences: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing differs."""
+        return self.differences == 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        return {"ok": self.ok, **asdict(self)}
+
+    def lines(self) -> Iterator[str]:
+        """What was proven, for people."""
+        yield (
+            f"{self.lines_read:,} lines in {self.files:,} files ="
+            f" {self.stored:,} stored + {self.copies:,} copies"
+            f" + {self.skipped:,} skipped + {self.bad:,} bad"
+        )
+        yield f"{self.rows_compared:,} rows compared with their lines"
+        if self.files_gone:
+            yield f"{self.files_gone:,} files are gone; their rows are kept and cannot be compared"
+        if self.files_changed:
+            yield f"{self.files_changed:,} files were rewritten since; sync, then verify again"
+        yield from self.shown
+        if self.differences > len(self.shown):
+            yield f"... and {self.differences - len(self.shown):,} more"
+        yield "All lines are accounted for." if self.ok else f"{self.differences:,} DIFFERENCES"
+
+    def differ(self, text: str) -> None:
+        """Count a difference, and keep the first few."""
+        self.differences += 1
+        if len(self.shown) < MAX_SHOWN:
+            self.shown.append(text)
+
+
+class Check:
+    """One run of verify."""
+
+    def __init__(self, conn: sqlite3.Connection, progress: Progress) -> None:
+        self.conn = conn
+        self.progress = progress
+        self.report = VerifyReport()
+
+    def run(self, roots: tuple[str, ...]) -> VerifyReport:
+        """Compare every file below the roots."""
+        files = [
+            row
+            for row in self.conn.execute(
+                'SELECT id, path, path_bytes, session_id, agent_id, "offset", lines, bad_lines,'
+                " skipped_lines, mark, missing_since FROM source_files ORDER BY path"
+            ).fetchall()
+            if any(row[1].startswith(root.rstrip("/") + "/") for root in roots)
+        ]
+        self.progress.start(sum(row[5] for row in files), "Verifying")
+        for row in files:
+            self._file(*row)
+        self._invariants()
+        return self.report
+
+    def _file(
+        self,
+        file_id: int,
+        path: str,
+        path_bytes: bytes | None,
+        session_id: str | None,
+        agent_id: str | None,
+        offset: int,
+        lines: int,
+        bad: int,
+        skipped: int,
+        mark: bytes | None,
+        missing_since: str | None,
+    ) -> None:
+        try:
+            fd = open_regular(path_bytes or path)
+        except OSError as e:
+            self.report.files_gone += 1
+            if missing_since is None and not isinstance(e, FileNotFoundError):
+                self.report.differ(f"{path}: {e.strerror}")
+            return
+        try:
+            if mark is not None and mark_of(fd, offset) != mark:
+                self.report.files_changed += 1
+                return
+            self.report.files += 1
+            counts: Counter[str] = Counter()
+            at = 0
+            while at < offset:
+                want = min(2 << 20, offset - at)
+                found = read_lines(fd, at, in_agent_file=agent_id is not None, want_bytes=want)
+                if found.end == at or found.end > offset:
+                    self.report.differ(f"{path}: the saved offset {offset} is not after a newline")
+                    return
+                self._lines(file_id, path, session_id, agent_id, found, counts)
+                self.progress.advance(found.end - at)
+                at = found.end
+        finally:
+            os.close(fd)
+        self._count(file_id, path, counts, (lines, bad, skipped))
+
+    def _count(
+        self, file_id: int, path: str, counts: Counter[str], said: tuple[int, int, int]
+    ) -> None:
+        stored = Counter(
+            dict(
+                self.conn.execute(
+                    "SELECT outcome, sum(lines) FROM line_counts WHERE source_file_id = ?"
+                    " GROUP BY outcome",
+                    (file_id,),
+                )
+            )
+        )
+        lines = counts.total()
+        if lines != said[0] or stored.total() != lines:
+            self.report.differ(f"{path}: {lines} lines, {said[0]} said, {stored.total()} counted")
+        for outcome in ("stored", "copy", "skipped", "bad"):
+            if counts[outcome] != stored[outcome]:
+                self.report.differ(
+                    f"{path}: {counts[outcome]} lines are {outcome}, {stored[outcome]} counted"
+                )
+        if (counts["bad"], counts["skipped"]) != said[1:]:
+            self.report.differ(f"{path}: bad_lines or skipped_lines are off")
+        self.report.lines_read += lines
+        self.report.stored += counts["stored"]
+        self.report.copies += counts["copy"]
+        self.report.skipped += counts["skipped"]
+        self.report.bad += counts["bad"]
+
+    def _lines(
+        self,
+        file_id: int,
+        path: str,
+        session_id: str | None,
+        agent_id: str | None,
+        found: Lines,
+        counts: Counter[str],
+    ) -> None:
+        span = (file_id, found.start, found.end)
+        columns = ", ".join(SAID_BY_LINE)
+        messages = {
+            row[0]: row[1:]
+            for row in self.conn.execute(
+                f"SELECT byte_start, byte_length, id, session_id, agent_id, {columns} FROM messages"
+                " WHERE source_file_id = ? AND byte_start >= ? AND byte_start < ?"
+                "  AND byte_length > 0",
+                span,
+            )
+        }
+        copies = dict(
+            self.conn.execute(
+                "SELECT byte_start, message_id FROM message_copies"
+                " WHERE source_file_id = ? AND byte_start >= ? AND byte_start < ?",
+                span,
+            )
+        )
+        events = dict(
+            self.conn.execute(
+                "SELECT byte_start, data FROM events WHERE source_file_id = ?"
+                " AND byte_start >= ? AND byte_start < ? AND byte_length > 0",
+                span,
+            )
+        )
+        event_copies = {
+            start
+            for (start,) in self.conn.execute(
+                "SELECT byte_start FROM _event_copies WHERE source_file_id = ?"
+                " AND byte_start >= ? AND byte_start < ?",
+                span,
+            )
+        }
+        for key, n in found.counts.items():
+            counts[key[2]] += n
+        for record, note in zip(found.records, found.notes, strict=True):
+            outcome = "skipped"
+            if isinstance(record, Message):
+                row = messages.pop(record.start, None)
+                if row is not None:
+                    outcome = "stored"
+                    self._message(path, record, row, session_id, agent_id)
+                elif copies.pop(record.start, None) is not None:
+                    outcome = "copy"
+                    self.report.rows_compared += 1
+                else:
+                    self.report.differ(f"{path} at byte {record.start}: no row for this message")
+            elif isinstance(record, Event):
+                data = events.pop(record.start, None)
+                if data is not None:
+                    outcome = "stored"
+                    self.report.rows_compared += 1
+                    if data != record.data:
+                        self.report.differ(f"{path} at byte {record.start}: event differs")
+                elif record.start in event_copies:
+                    outcome = "copy"
+                    event_copies.discard(record.start)
+                else:
+                    self.report.differ(f"{path} at byte {record.start}: no row for this event")
+            elif isinstance(record, Skip):
+                outcome = "skipped"
+            if note is not None:
+                counts[outcome] += 1
+        for start in (*messages, *copies, *events, *event_copies):
+            self.report.differ(f"{path} at byte {start}: a row without a line")
+
+    def _message(
+        self,
+        path: str,
+        record: Message,
+        row: tuple[Any, ...],
+        session_id: str | None,
+        agent_id: str | None,
+    ) -> None:
+        length, message_id, stored_session, stored_agent, *values = row
+        self.report.rows_compared += 1
+        said = [getattr(record, name) for name in SAID_BY_LINE]
+        if values != said or length != record.length:
+            wrong = [
+                name for name, a, b in zip(SAID_BY_LINE, values, said, strict=True) if a != b
+            ]
+            self.report.differ(f"{path} at byte {record.start}: {', '.join(wrong)} differ")
+        if stored_session != (record.session_id or session_id):
+            self.report.differ(f"{path} at byte {record.start}: session differs")
+        own_agent = record.agent_id or (None if record.nested else agent_id)
+        if own_agent is not None and stored_agent != own_agent:
+            self.report.differ(f"{path} at byte {record.start}: agent differs")
+        for call in record.calls or ():
+            found = self.conn.execute(
+                "SELECT 1 FROM tool_uses WHERE tool_use_id = ? AND name = ? AND input = ?",
+                (call.tool_use_id, call.name, call.input),
+            ).fetchone()
+            self.report.rows_compared += 1
+            if found is None:
+                self.report.differ(f"{path} at byte {record.start}: call {call.tool_use_id}")
+        for result in record.results or ():
+            found = self.conn.execute(
+                "SELECT result_message_id, result_text, status FROM tool_uses"
+                " WHERE tool_use_id = ? AND result_message_id IS NOT NULL"
+                " ORDER BY result_message_id = ? DESC LIMIT 1",
+                (result.tool_use_id, message_id),
+            ).fetchone()
+            self.report.rows_compared += 1
+            own = found is not None and found[0] == message_id
+            if found is None or (own and found[1:] != (result.text, result.status)):
+                self.report.differ(f"{path} at byte {record.start}: result {result.tool_use_id}")
+        lines = self.conn.execute(
+            "SELECT count(*), sum(output_tokens) FROM _usage_lines WHERE message_id = ?",
+            (message_id,),
+        ).fetchone()
+        usage = record.usage or []
+        if lines != (len(usage), sum(line[4] for line in usage) if usage else None):
+            self.report.differ(f"{path} at byte {record.start}: usage differs")
+
+    def _invariants(self) -> None:
+        """What must hold over the whole database, whatever files are left."""
+        for text, sql in _INVARIANTS:
+            (wrong,) = self.conn.execute(sql).fetchone()
+            if wrong:
+                self.report.differ(f"{wrong:,} {text}")
+
+
+_INVARIANTS = (
+    (
+        "uuids stand in more than one message",
+        "SELECT count(*) FROM (SELECT 1 FROM messages WHERE length(uuid) = 36"
+        " GROUP BY uuid HAVING count(*) > 1)",
+    ),
+    (
+        "requests do not add up to their lines",
+        "SELECT count(*) FROM usage u WHERE lines > (SELECT count(*) FROM _usage_lines l"
+        " WHERE l.request_key = u.request_key)",
+    ),
+    (
+        "requests have no row",
+        "SELECT count(*) FROM (SELECT DISTINCT l.request_key FROM _usage_lines l"
+        " JOIN messages m ON m.id = l.message_id WHERE m.is_sidechain = 0)"
+        " k WHERE NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_key = k.request_key)",
+    ),
+    (
+        "tool calls name a message that is not there",
+        "SELECT count(*) FROM tool_uses t WHERE message_id IS NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = t.message_id)",
+    ),
+    (
+        "messages name a turn that is not there",
+        "SELECT count(*) FROM messages m WHERE turn_id IS NOT NULL"
+        " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = m.turn_id)",
+    ),
+)
+
+
+def verify(config: Config, progress: Progress) -> VerifyReport:
+    """Read all transcripts again and compare."""
+    with closing(open_reader(config.db_path)) as conn:
+        refuse_newer(conn, config.db_path)
+        conn.execute("BEGIN")
+        return Check(conn, progress).run(config.roots)
