@@ -55,6 +55,11 @@ def read_folder(root: Path) -> Model:
             model.by_uuid[entry.identity] = message
             if not entry.sidechain and entry.agent is None:
                 model.main_files[entry.session].add(entry.file)
+            began = min(model.born.get(entry.session, LAST), entry.timestamp or LAST)
+            model.born[entry.session] = began
+    for entry in entries:
+        if entry.session and (slug := as_text(entry.whole.get("slug"))):
+            model.slugs[entry.session] = slug
     for message in model.messages:
         describe(message, model)
     mark_agent_prompts(model)
@@ -261,11 +266,12 @@ def describe_sessions(model: Model) -> None:
             said[event.session].append(event)
     copied = {copy.session for message in model.messages for copy in message.copies}
     for session in filter(None, {*own, *said, *copied}):
-        messages = sorted(own[session], key=lambda m: reading_order(session, m))
+        messages = sorted(own[session], key=lambda m: m.entry.timestamp or LAST)
         main = [m for m in messages if m.agent is None]
+        main.sort(key=lambda m: reading_order(session, m))
         events = sorted(said[session], key=lambda e: reading_order(session, e))
         times = sorted(m.entry.timestamp for m in messages if m.entry.timestamp)
-        prompt = first_prompt(model.turns.get(session, []))
+        prompts = first_prompts(model.turns.get(session, []))
         titles = [
             (as_text(event.whole.get(name)), source)
             for kind, name, source in (
@@ -276,17 +282,17 @@ def describe_sessions(model: Model) -> None:
             if event.type == kind
         ]
         summary = summary_of(session, model)
-        titles = [(prompt, "prompt"), (summary, "summary"), *titles]
+        titles = [(prompts[0] if prompts else None, "prompt"), (summary, "summary"), *titles]
         title, source = next(((t, s) for t, s in reversed(titles) if t), (None, None))
         relation, parent = relation_of(session, main, model)
         model.sessions[session] = {
             "title": title,
             "title_source": source,
-            "first_prompt": prompt,
+            "first_prompts": prompts,
             "cwd": next(values(main, "cwd"), None),
             "git_branch": next(values(reversed(main or messages), "gitBranch"), None),
             "version": next(values(reversed(main or messages), "version"), None),
-            "slug": next(values(reversed(main or messages), "slug"), None),
+            "slug": model.slugs.get(session),
             "started_at": times[0] if times else None,
             "ended_at": times[-1] if times else None,
             "relation": relation,
@@ -294,10 +300,14 @@ def describe_sessions(model: Model) -> None:
         }
 
 
-def first_prompt(turns: list[Json]) -> str | None:
-    """The first words in a person's own language; a command only where there are none."""
-    words = [t["prompt"] for t in turns if t["kind"] not in ("command", "shell")]
-    return next(iter(words or [t["prompt"] for t in turns]), None)
+def first_prompts(turns: list[Json]) -> list[str]:
+    """What can stand for the first prompt: any command before the first words, or these."""
+    prompts = []
+    for turn in turns:
+        prompts.append(turn["prompt"])
+        if turn["kind"] != "command":
+            break
+    return prompts
 
 
 def values(messages: Any, name: str) -> Any:
@@ -325,17 +335,20 @@ def relation_of(session: str, main: list[Message], model: Model) -> tuple[str | 
     shared = [
         (entry, message)
         for message in model.messages
-        for entry in message.copies
+        for entry in [message.entry, *message.copies]
         if message.session != session and entry.file in model.main_files[session]
     ]
     shared.sort(key=lambda pair: pair[0].place)
-    forked = [e for e, _ in shared if e.body.get("forkedFrom")]
-    forked += [m.entry for m in main if m.entry.body.get("forkedFrom")]
+    said = [e for e, _ in shared if e.session == session] + [m.entry for m in main]
+    forked = [e for e in said if e.body.get("forkedFrom")]
     if forked:
         return "fork", as_text(as_dict(forked[-1].body["forkedFrom"]).get("sessionId"))
-    if shared:
-        kept = [m for e, m in shared if e.type == "user" and e.session == m.session]
-        return ("resume", kept[-1].session) if kept else ("fork", shared[-1][1].session)
+    born = model.born
+    kept = [m.session for e, m in shared if e.type == "user" and e.session == m.session]
+    if older := [old for old in kept if born[old] < born[session]]:
+        return "resume", older[-1]
+    if renamed := [m.session for e, m in shared if e.session == session]:
+        return "fork", renamed[-1]
     for message in main:
         turn = rules.turn_of_user_line(message.entry.body) if message.entry.type == "user" else None
         if turn:

@@ -126,7 +126,9 @@ class Model:
     sessions: dict[str, Json] = field(default_factory=dict)
     by_uuid: dict[Key, Message] = field(default_factory=dict)  # copies too
     skipped: dict[Key, str | None] = field(default_factory=dict)  # progress uuid -> its parent
+    slugs: dict[str, str] = field(default_factory=dict)  # the last of any line, copies included
     ages: dict[Session, str] = field(default_factory=dict)  # first entry that is not shared
+    born: dict[Session, str] = field(default_factory=dict)  # first timestamp of all its lines
     main_files: dict[Session, set[File]] = field(default_factory=lambda: defaultdict(set))
 
     def find(self, uuid: str | None, session: Session) -> Message | None:
@@ -161,7 +163,7 @@ def load(root: Path) -> tuple[list[File], list[Entry], dict[Key, str | None]]:
             continue
         file = File(path.relative_to(root).as_posix())
         found = read_lines(path.read_bytes(), file, parents)
-        name_file(file, path, found)
+        name_file(file, path)
         files.append(file)
         entries += found
     return files, entries, parents
@@ -176,6 +178,7 @@ def read_lines(data: bytes, file: File, parents: dict[Key, str | None]) -> list[
         file.outcomes.append("bad" if isinstance(objects, str) else "skipped")
         for start, length, whole in objects if isinstance(objects, list) else []:
             body, wrapped = whole, False
+            file.session = file.session or as_text(whole.get("sessionId"))
             if whole.get("type") == "progress":
                 if uuid := as_text(whole.get("uuid")):
                     parent = as_text(whole.get("parentUuid"))
@@ -193,11 +196,10 @@ def read_lines(data: bytes, file: File, parents: dict[Key, str | None]) -> list[
     return found
 
 
-def name_file(file: File, path: Path, found: list[Entry]) -> None:
+def name_file(file: File, path: Path) -> None:
     """Session and agent of a file, by its name and place, else by what it says."""
-    inside = (as_text(e.whole.get("sessionId")) for e in found)
-    whole_name = rules.UUID.fullmatch(path.stem)
-    file.session = path.stem if whole_name else next((s for s in inside if s), None)
+    if rules.UUID.fullmatch(path.stem):
+        file.session = path.stem
     if agent := re.fullmatch(r"agent[-_](.+)", path.stem):
         file.agent = agent[1]
         folders = [p for p in path.parts if rules.UUID.fullmatch(p)]
@@ -274,27 +276,27 @@ def merge_replays(groups: list[list[Entry]], ages: dict[str | None, str]) -> lis
     "Elsewhere" is one other entry of the same agent. The entry with more blocks is the stored one,
     so the order in which lines are met does not matter.
     """
-    merged: list[list[Entry]] = []
-    buckets: dict[Key, list[list[Entry]]] = defaultdict(list)
-    for group in groups:
-        first = group[0]
-        if first.uuid and first.timestamp and rules.signature(first.body):
-            agent = first.agent or first.sidechain
-            buckets[first.session, agent, first.type, first.timestamp].append(group)
-        else:
-            merged.append(group)
-    for bucket in buckets.values():
-        bucket.sort(key=lambda g: (-len(rules.signature(g[0].body)), owner_order(g[0], ages)))
+    pending = sorted(
+        groups, key=lambda g: (-len(rules.signature(g[0].body)), owner_order(g[0], ages))
+    )
+    before = 0
+    while len(pending) != before:  # a merge can bring two more groups together
+        before = len(pending)
+        places: dict[Key, list[list[Entry]]] = defaultdict(list)
         kept: list[list[Entry]] = []
-        for group in bucket:
+        for group in pending:
             blocks = rules.signature(group[0].body)
-            home = next((k for k in kept if blocks <= rules.signature(k[0].body)), None)
+            keys = {(e.session, e.agent or e.sidechain, e.type, e.timestamp) for e in group}
+            near = (k for key in keys if key[3] and blocks for k in places[key])
+            home = next((k for k in near if blocks <= rules.signature(k[0].body)), None)
             if home is None:
                 kept.append(group)
             else:
                 home += group
-        merged += kept
-    return merged
+            for key in keys:
+                places[key].append(home or group)
+        pending = kept
+    return pending
 
 
 # -- messages --------------------------------------------------------------------------------------
@@ -334,7 +336,7 @@ def side_root(message: Message, model: Model) -> Message:
 
 def mark_agent_prompts(model: Model) -> None:
     seen = set()
-    for message in model.messages:
+    for message in sorted(model.messages, key=lambda m: m.entry.timestamp or LAST):
         if message.agent and message.entry.type == "user":
             if (message.session, message.agent) not in seen and message.kind != "tool_result":
                 message.kind = "agent_prompt"

@@ -174,6 +174,7 @@ def user_kind(entry: Json) -> str:
         ("notification", lead.startswith(NOTIFICATION)),
         ("meta", lead.startswith(META_TEXT)),
         ("interruption", lead.startswith(INTERRUPTION)),
+        ("meta", said and human_words(blocks) is None),  # the IDE's words alone
     )
     return next((kind for kind, true in tests if true), "human")
 

@@ -19,7 +19,7 @@ from oracle import read_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from oracle_copies import Model
+    from oracle_copies import Message, Model
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "transcripts.tar.gz"
 SHOWN = 8  # differences in a failure message
@@ -127,25 +127,35 @@ def test_entries_that_are_no_messages_are_events_once(model: Model, db: sqlite3.
 # -- messages --------------------------------------------------------------------------------------
 
 
+NAME = "coalesce(m.uuid, in_folder(f.path) || ' @ ' || m.byte_start)"
+
+
+def name_of(message: Message) -> str:
+    entry = message.entry
+    return entry.uuid or f"{entry.file.path} @ {entry.start}"
+
+
 def messages(db: sqlite3.Connection, *columns: str) -> dict[str, tuple[Any, ...]]:
     rows = db.execute(
-        f"SELECT m.uuid, {', '.join(columns)} FROM messages m"
+        f"SELECT {NAME}, {', '.join(columns)} FROM messages m"
         " JOIN source_files f ON f.id = m.source_file_id LEFT JOIN turns t ON t.id = m.turn_id"
     )
     return {uuid: tuple(rest) for uuid, *rest in rows}
 
 
 def test_every_entry_is_one_message(model: Model, db: sqlite3.Connection) -> None:
-    expected = Counter(m.entry.uuid for m in model.messages)
-    rows = db.execute("SELECT uuid, count(*) FROM messages GROUP BY uuid")
-    must_agree(expected, dict(tuple(row) for row in rows))
+    expected = Counter(name_of(m) for m in model.messages)
+    rows = db.execute(
+        f"SELECT {NAME} FROM messages m JOIN source_files f ON f.id = m.source_file_id"
+    )
+    must_agree(expected, Counter(name for (name,) in rows))
 
 
 def test_the_owner_of_a_message_is_the_line_the_contract_names(
     model: Model, db: sqlite3.Connection
 ) -> None:
     expected = {
-        m.entry.uuid: (m.session, m.entry.file.path, m.entry.start, m.entry.length)
+        name_of(m): (m.session, m.entry.file.path, m.entry.start, m.entry.length)
         for m in model.messages
     }
     found = messages(db, "m.session_id", "in_folder(f.path)", "m.byte_start", "m.byte_length")
@@ -167,13 +177,13 @@ def test_copies_stand_beside_their_message(model: Model, db: sqlite3.Connection)
 
 
 def test_messages_have_their_type_kind_and_subtype(model: Model, db: sqlite3.Connection) -> None:
-    expected = {m.entry.uuid: (m.entry.type, m.kind, m.subtype) for m in model.messages}
+    expected = {name_of(m): (m.entry.type, m.kind, m.subtype) for m in model.messages}
     must_agree(expected, messages(db, "m.type", "m.kind", "m.subtype"))
 
 
 def test_messages_say_what_their_line_says(model: Model, db: sqlite3.Connection) -> None:
     compared = {
-        m.entry.uuid: (m.text,)
+        name_of(m): (m.text,)
         for m in model.messages
         if m.entry.type != "attachment" or m.subtype in ("queued_command", "nested_memory")
     }
@@ -183,7 +193,7 @@ def test_messages_say_what_their_line_says(model: Model, db: sqlite3.Connection)
 
 def test_messages_have_their_agent_time_and_thread(model: Model, db: sqlite3.Connection) -> None:
     expected = {
-        m.entry.uuid: (m.agent, int(m.entry.sidechain), m.entry.timestamp) for m in model.messages
+        name_of(m): (m.agent, int(m.entry.sidechain), m.entry.timestamp) for m in model.messages
     }
     must_agree(expected, messages(db, "m.agent_id", "m.is_sidechain", "m.timestamp"))
 
@@ -192,16 +202,16 @@ def test_the_parent_of_a_message_is_the_nearest_stored_one(
     model: Model, db: sqlite3.Connection
 ) -> None:
     found = messages(db, "m.parent_uuid")
-    expected = {m.entry.uuid: (m.parent.entry.uuid if m.parent else None,) for m in model.messages}
+    expected = {name_of(m): (m.parent.entry.uuid if m.parent else None,) for m in model.messages}
     for m in model.messages:
         # A parent that stands in no file may be named all the same.
-        if m.parent is None and found.get(m.entry.uuid) == (m.entry.body.get("parentUuid"),):
-            expected[m.entry.uuid] = found[m.entry.uuid]
+        if m.parent is None and found.get(name_of(m)) == (m.entry.body.get("parentUuid"),):
+            expected[name_of(m)] = found[name_of(m)]
     must_agree(expected, found)
 
 
 def test_every_message_belongs_to_its_turn(model: Model, db: sqlite3.Connection) -> None:
-    expected = {m.entry.uuid: (m.turn,) for m in model.messages}
+    expected = {name_of(m): (m.turn,) for m in model.messages}
     must_agree(expected, messages(db, "t.ordinal"))
 
 
@@ -334,17 +344,27 @@ def test_turns_are_what_people_asked_in_order(model: Model, db: sqlite3.Connecti
 def test_the_title_of_a_session_is_the_best_it_has(model: Model, db: sqlite3.Connection) -> None:
     found = {}
     for id_, title, source in db.execute("SELECT id, title, title_source FROM sessions"):
-        prompt = model.sessions.get(id_, {}).get("first_prompt")
-        cut = source == "prompt" and prompt and prompt.startswith(title.removesuffix("…"))
-        found[id_] = (prompt if cut else title, source)  # of a prompt the beginning will do
+        prompts = model.sessions.get(id_, {}).get("first_prompts", [])
+        cut = source == "prompt" and any(p.startswith(title.removesuffix("…")) for p in prompts)
+        found[id_] = (prompts[0] if cut else title, source)  # of a prompt the beginning will do
     expected = {id_: (s["title"], s["title_source"]) for id_, s in model.sessions.items()}
+    must_agree(expected, found)
+
+
+def test_the_first_prompt_of_a_session_is_no_later_than_its_first_words(
+    model: Model, db: sqlite3.Connection
+) -> None:
+    found = dict(tuple(row) for row in db.execute("SELECT id, first_prompt FROM sessions"))
+    expected = {
+        id_: found.get(id_) if found.get(id_) in s["first_prompts"] else s["first_prompts"] or None
+        for id_, s in model.sessions.items()
+    }
     must_agree(expected, found)
 
 
 @pytest.mark.parametrize(
     "columns",
     [
-        pytest.param(("first_prompt",), id="first prompt"),
         pytest.param(("relation", "parent_session_id"), id="relation"),
         pytest.param(("started_at", "ended_at"), id="time"),
         pytest.param(("cwd", "git_branch", "version", "slug"), id="place and version"),
