@@ -13,6 +13,7 @@ import typer.main
 from ctxdb import __version__, cli
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
+from ctxdb.ingest import sync
 from ctxdb.progress import NullProgress
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -24,7 +25,6 @@ QUERIES = re.findall(r"```sql\n(.*?)```", README, flags=re.DOTALL)
 
 @pytest.fixture(scope="module")
 def demo_db(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    sync = pytest.importorskip("ctxdb.ingest").sync
     folder = tmp_path_factory.mktemp("docs")
     write_demo(folder / "projects")
     config = Config(folder / "demo.db", (str(folder / "projects"),))
