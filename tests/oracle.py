@@ -332,22 +332,21 @@ def summary_of(session: str, model: Model) -> str | None:
 
 def relation_of(session: str, main: list[Message], model: Model) -> tuple[str | None, str | None]:
     """How a session began: a fork or a resume of one it shares entries with, or after /clear."""
-    shared = [
+    beside = [
         (entry, message)
         for message in model.messages
         for entry in [message.entry, *message.copies]
-        if message.session != session and entry.file in model.main_files[session]
+        if entry.file in model.main_files[session] and message.agent is None
     ]
-    shared.sort(key=lambda pair: pair[0].place)
-    said = [e for e, _ in shared if e.session == session] + [m.entry for m in main]
-    forked = [e for e in said if e.body.get("forkedFrom")]
+    beside.sort(key=lambda pair: pair[0].place)
+    forked = [e for e, _ in beside if e.session == session and e.body.get("forkedFrom")]
     if forked:
         return "fork", as_text(as_dict(forked[-1].body["forkedFrom"]).get("sessionId"))
-    born = model.born
-    kept = [m.session for e, m in shared if e.type == "user" and e.session == m.session]
-    if older := [old for old in kept if born[old] < born[session]]:
+    kept = [e.session for e, _ in beside if e.type == "user" and e.session != session]
+    if older := [old for old in kept if model.born[old] < model.born[session]]:
         return "resume", older[-1]
-    if renamed := [m.session for e, m in shared if e.session == session]:
+    renamed = [m.session for e, m in beside if e.session == session and m.session != session]
+    if renamed:
         return "fork", renamed[-1]
     for message in main:
         turn = rules.turn_of_user_line(message.entry.body) if message.entry.type == "user" else None

@@ -240,10 +240,11 @@ def grouped(entries: list[Entry]) -> list[list[Entry]]:
             key = forks[key]
         if key not in hops:
             groups[key] += groups.pop(identity)
-    ages = session_ages(list(groups.values()))
-    for group in groups.values():
-        group.sort(key=lambda e: owner_order(e, ages))
-    return merge_replays(list(groups.values()), ages)
+    merged = merge_replays(list(groups.values()))
+    ages = session_ages(merged)
+    for group in merged:
+        group.sort(key=lambda e: (-len(rules.signature(e.body)), owner_order(e, ages)))
+    return merged
 
 
 def session_ages(groups: list[list[Entry]]) -> dict[str | None, str]:
@@ -270,15 +271,13 @@ def owner_order(entry: Entry, ages: dict[str | None, str]) -> Key:
     )
 
 
-def merge_replays(groups: list[list[Entry]], ages: dict[str | None, str]) -> list[list[Entry]]:
+def merge_replays(groups: list[list[Entry]]) -> list[list[Entry]]:
     """Copies by the third rule: session, type and timestamp agree, all blocks stand elsewhere.
 
     "Elsewhere" is one other entry of the same agent. The entry with more blocks is the stored one,
     so the order in which lines are met does not matter.
     """
-    pending = sorted(
-        groups, key=lambda g: (-len(rules.signature(g[0].body)), owner_order(g[0], ages))
-    )
+    pending = sorted(groups, key=lambda g: (-len(rules.signature(g[0].body)), g[0].place))
     before = 0
     while len(pending) != before:  # a merge can bring two more groups together
         before = len(pending)
