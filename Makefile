@@ -55,7 +55,7 @@ build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and t
 		echo "Trying $$package"; \
 		dir=$$(mktemp -d); \
 		$(BIN)/python -m venv "$$dir/venv"; \
-		"$$dir/venv/bin/pip" install --quiet "$$package"; \
+		"$$dir/venv/bin/pip" install --quiet --disable-pip-version-check "$$package"; \
 		(cd "$$dir" && venv/bin/ctxdb --version && venv/bin/ctxdb paths migrations \
 			&& venv/bin/ctxdb demo demo); \
 		rm -rf "$$dir"; \
