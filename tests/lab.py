@@ -1,0 +1,93 @@
+"""A root of transcripts and a database beside it, for tests that sync again and again."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from snapshot import content, differences
+
+from ctxdb.config import Config
+from ctxdb.ingest import SyncReport, sync
+from ctxdb.progress import NullProgress
+from ctxdb.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Content = dict[str, list[str]]
+
+
+@cache
+def empty_database() -> bytes:
+    """A migrated database without rows: making one takes as long as fifty syncs."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "empty.db"
+        sync(Config(db_path=path, roots=(folder,)), wait=False, progress=NullProgress())
+        return path.read_bytes()
+
+
+class Lab:
+    """One root, one database."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = folder / "projects"
+        self.db = folder / "data" / "ctxdb.db"
+        self.root.mkdir(parents=True)
+        self.db.parent.mkdir()
+        self.db.write_bytes(empty_database())
+        self.config = Config(db_path=self.db, roots=(str(self.root),))
+
+    def sync(self) -> SyncReport:
+        return sync(self.config, wait=False, progress=NullProgress())
+
+    def put(self, name: str, data: bytes) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        return path
+
+    def append(self, name: str, data: bytes) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            file.write(data)
+
+    def content(self) -> Content:
+        return content(self.db, self.root)
+
+    def must_verify(self) -> None:
+        __tracebackhide__ = True
+        report = verify(self.config, NullProgress())
+        assert report.ok, "\n".join(report.shown)
+
+
+@contextmanager
+def lab() -> Iterator[Lab]:
+    """A lab of its own for every example of a property."""
+    folder = Path(tempfile.mkdtemp(prefix="ctxdb-lab-"))
+    try:
+        yield Lab(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def must_equal(expected: Content, found: Content, why: str = "") -> None:
+    __tracebackhide__ = True
+    if expected != found:
+        raise AssertionError(f"{why}\n{differences(expected, found)}")
+
+
+def at_once(contents: dict[str, bytes]) -> Content:
+    """What a database says that met all files in one sync."""
+    with lab() as one:
+        for name, data in contents.items():
+            one.put(name, data)
+        one.sync()
+        one.must_verify()
+        return one.content()
