@@ -90,7 +90,7 @@ class Entry:
     @property
     def identity(self) -> Key:
         if self.uuid is None or self.type not in rules.THREADED:
-            return "line", self.file.session or self.file.path, self.raw, self.nth
+            return "line", self.file.session, self.raw, self.nth
         return uuid_key(self.uuid, self.session)
 
 
