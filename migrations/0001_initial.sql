@@ -465,13 +465,14 @@ CREATE VIRTUAL TABLE messages_fts USING fts5(text, thinking, content='messages',
 CREATE VIRTUAL TABLE tool_uses_fts USING fts5(target, input, result_text, content='tool_uses', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 
 -- Rows are added to the full text by the batch that adds them (one statement is three times as fast
--- as a trigger per row); changes and removals, which are rare, go through triggers.
-CREATE TRIGGER messages_fts_ad AFTER DELETE ON messages WHEN old.text IS NOT NULL OR old.thinking IS NOT NULL BEGIN
+-- as a trigger per row); changes and removals, which are rare, go through triggers. Messages without
+-- text are in it too: FTS5's integrity-check compares the number of rows.
+CREATE TRIGGER messages_fts_ad AFTER DELETE ON messages BEGIN
   INSERT INTO messages_fts(messages_fts, rowid, text, thinking) VALUES ('delete', old.id, old.text, old.thinking);
 END;
 CREATE TRIGGER messages_fts_au AFTER UPDATE OF text, thinking ON messages WHEN old.text IS NOT new.text OR old.thinking IS NOT new.thinking BEGIN
-  INSERT INTO messages_fts(messages_fts, rowid, text, thinking) SELECT 'delete', old.id, old.text, old.thinking WHERE old.text IS NOT NULL OR old.thinking IS NOT NULL;
-  INSERT INTO messages_fts(rowid, text, thinking) SELECT new.id, new.text, new.thinking WHERE new.text IS NOT NULL OR new.thinking IS NOT NULL;
+  INSERT INTO messages_fts(messages_fts, rowid, text, thinking) VALUES ('delete', old.id, old.text, old.thinking);
+  INSERT INTO messages_fts(rowid, text, thinking) VALUES (new.id, new.text, new.thinking);
 END;
 CREATE TRIGGER tool_uses_fts_ad AFTER DELETE ON tool_uses BEGIN
   INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, result_text) VALUES ('delete', old.id, old.target, old.input, old.result_text);

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 CHUNK_BYTES = 2 << 20  # of one file, read at once
+CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 records
 LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
 EXCERPT_BYTES = 200
 
@@ -82,7 +83,7 @@ def read_lines(
     lines = 0
     end = offset
     at_end = False
-    while end - offset < want_bytes:
+    while end - offset < want_bytes and lines < CHUNK_LINES:
         block = read_block(fd, end)
         if block is None:
             at_end = True

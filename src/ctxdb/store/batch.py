@@ -359,7 +359,7 @@ class Batch:
         )
         self.conn.execute(
             "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
-            " FROM messages WHERE id >= ? AND (text IS NOT NULL OR thinking IS NOT NULL)",
+            " FROM messages WHERE id >= ?",
             (fresh[0].id,),
         )
 

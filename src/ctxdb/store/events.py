@@ -74,11 +74,12 @@ class EventRows:
         }
 
     def _equal_before(self, file_id: int, line_hash: int, start: int) -> int:
+        # The + keeps SQLite from going over all events of the file instead of those with this hash.
         (before,) = self.conn.execute(
-            "SELECT (SELECT count(*) FROM events WHERE line_hash = ?1 AND source_file_id = ?2"
-            "  AND byte_start < ?3 AND byte_length > 0)"
-            " + (SELECT count(*) FROM events e JOIN _event_copies c ON c.event_id = e.id"
-            "  WHERE e.line_hash = ?1 AND c.source_file_id = ?2 AND c.byte_start < ?3)",
+            "SELECT (SELECT count(*) FROM events WHERE line_hash = ?1 AND +source_file_id = ?2"
+            "  AND +byte_start < ?3 AND byte_length > 0)"
+            " + (SELECT count(*) FROM events e CROSS JOIN _event_copies c ON c.event_id = e.id"
+            "  WHERE e.line_hash = ?1 AND +c.source_file_id = ?2 AND +c.byte_start < ?3)",
             (line_hash, file_id, start),
         ).fetchone()
         return int(before)
