@@ -161,6 +161,43 @@ def test_cutting_base64_keeps_start_and_length_exact_and_cuts_whole_runs_only(
     assert not passed
 
 
+@pytest.mark.parametrize("behind", [b"", b'"}'], ids=["to the end", "closed"])
+@pytest.mark.parametrize("before", [1, EDGE - 1, EDGE, EDGE + 1, 2 * EDGE])
+@pytest.mark.parametrize("length", [EDGE - 1, EDGE, EDGE + 1, 2 * EDGE, 2 * EDGE + 1])
+def test_runs_over_64_kib_are_cut_wherever_they_lie(
+    before: int, length: int, behind: bytes
+) -> None:
+    line = b"-" * before + SAMPLE[:length] + behind
+    with open_file(line + b"\n") as fd:
+        (block,), _ = read_all(fd, max_line=len(line) - 1)
+    if length > EDGE:
+        cut = b"-" * before + b"ctxdb-cut-base64:%d" % length + behind
+        assert block.lines == [(0, len(line) + 1, cut)]
+    else:
+        assert block.oversize == [(0, len(line) + 1, line[:EDGE])]
+
+
+@pytest.mark.parametrize("want", [1000, 4 * MB, 8 * MB])
+def test_a_line_of_just_4_mib_is_whole_and_one_byte_more_is_cut(want: int) -> None:
+    for extra in (0, 1):
+        line = SAMPLE[:-1] + b" " * (4 * MB - len(SAMPLE) + 1 + extra)
+        with open_file(line + b"\n") as fd:
+            (block,), _ = read_all(fd, want_bytes=want)
+        ((start, length, data),) = block.lines
+        assert (start, length) == (0, len(line) + 1)
+        assert (data == line) == (extra == 0)
+        assert data.startswith(b"ctxdb-cut-base64:") == (extra == 1)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+@pytest.mark.parametrize("off", [-1, 0, 1])
+def test_a_newline_at_the_edge_of_a_read_is_found(steps: int, off: int) -> None:
+    line = b"a" * (100 + steps * tail.STEP_BYTES + off)
+    with open_file(line + b"\n{}\n") as fd:
+        blocks, _ = read_all(fd, want_bytes=100)
+    assert lines_of(blocks) == [(0, len(line) + 1, line), (len(line) + 1, 3, b"{}")]
+
+
 def test_a_40_mb_line_that_is_one_image_becomes_a_short_line_that_parses() -> None:
     image = picture(40_000_000)
     line = b'{"type":"user","source":{"data":"' + image + b'"},"n":1}'
@@ -260,6 +297,7 @@ def test_a_200_mb_line_is_passed_over_in_bounded_memory_and_the_next_line_is_rea
     run = subprocess.run(
         [sys.executable, "-c", CHILD, str(path)], capture_output=True, check=True, timeout=50
     )
+    path.unlink()  # pytest would keep it for three more runs
     lines, oversize, offset, grown_kb, seconds = orjson.loads(run.stdout)
     assert lines == [[0, 12, 11], [12 + size + 1, 11, 10]]
     assert oversize == [[12, size + 1, 64 * KB]]
@@ -311,3 +349,5 @@ def test_a_file_that_shrinks_while_read_gives_what_is_left_and_stops() -> None:
         blocks, end = read_all(fd, first.end)
     assert lines_of(blocks) == [(first.end, 8, b'{"a":1}')]
     assert end == first.end + 8
+    with open_file(b"short") as fd:  # a long line that was cut off between two passes over it
+        assert tail._join(fd, [(0, 3), (4, 100)], [b"note"]) is None
