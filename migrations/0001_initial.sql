@@ -63,6 +63,7 @@ CREATE TABLE source_files (
 );
 CREATE INDEX source_files_session_id ON source_files(session_id);
 CREATE INDEX source_files_ino ON source_files(ino);
+CREATE INDEX source_files_agent_id ON source_files(agent_id) WHERE agent_id IS NOT NULL;
 
 -- What each file tells of each session it holds lines of; sessions is made from these.
 CREATE TABLE _session_files (
@@ -417,9 +418,11 @@ CREATE INDEX _event_copies_event_id ON _event_copies(event_id);
 CREATE TABLE _summaries (
   event_id INTEGER PRIMARY KEY, -- the summary's event
   leaf_uuid TEXT NOT NULL, -- entry it names
-  summary TEXT NOT NULL -- its text
+  summary TEXT NOT NULL, -- its text
+  leaf_session TEXT -- session that owns that entry; NULL until the entry is seen
 );
 CREATE INDEX _summaries_leaf_uuid ON _summaries(leaf_uuid);
+CREATE INDEX _summaries_leaf_session ON _summaries(leaf_session);
 
 -- Every line of every file, counted: what became of it and why.
 CREATE TABLE line_counts (

@@ -158,9 +158,10 @@ def _first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> s
     ).fetchone()
     if row is None:  # two sessions can share an agent's file; the prompt is then in one of them
         row = conn.execute(
-            "SELECT m.text FROM source_files f JOIN messages m ON m.source_file_id = f.id"
-            " WHERE f.agent_id = ? AND m.type = 'user' AND m.kind <> 'tool_result'"
-            " ORDER BY m.byte_start LIMIT 1",
+            "SELECT (SELECT m.text FROM messages m INDEXED BY messages_source_file_id"
+            "  WHERE m.source_file_id = f.id AND m.type = 'user' AND m.kind <> 'tool_result'"
+            "  ORDER BY m.byte_start LIMIT 1) AS prompt FROM source_files f"
+            " WHERE f.agent_id = ? AND prompt IS NOT NULL ORDER BY f.path LIMIT 1",
             (agent_id,),
         ).fetchone()
     return row[0] if row else None

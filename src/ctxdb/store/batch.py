@@ -137,7 +137,7 @@ class Batch:
         for item in again:
             self._absorb(item, repeats)
         self.parents.write(placed)
-        self._finish(events)
+        self._finish()
         self._move_offsets(chunks)
 
     def _know_session(self, chunk: Chunk) -> None:
@@ -559,7 +559,7 @@ class Batch:
             sessions.refresh(self.conn, session_id)
         self.touched.sessions.clear()
 
-    def _finish(self, events: EventRows) -> None:
+    def _finish(self) -> None:
         """Make anew what the batch has touched, from the lines up to the sessions."""
         self.copies.settle()
         for file_id in sorted(self.touched.retell):
@@ -570,7 +570,9 @@ class Batch:
             turns.renumber(self.conn, session_id)
             self.touched.sessions.add(session_id)
         turns.end_turns(self.conn, self.touched.turns)
-        self.touched.sessions.update(sessions.summary_sessions(self.conn, events.leaves))
+        self.touched.sessions.update(
+            sessions.settle_summaries(self.conn, everything=bool(self.touched.retell))
+        )
         self.touched.sessions.update(row[1] for row in self.new_turns if row[1] is not None)
         self._refresh_sessions()
         for session_id in sorted(self.touched.snapshots):

@@ -30,7 +30,6 @@ class EventRows:
         self.copies: list[tuple[int, int, int, int]] = []
         self.moved: list[tuple[int, int, int]] = []
         self.ids: dict[int, int] = {}  # id() of a stored event -> its row
-        self.leaves: list[str] = []
 
     def place(self, chunks: list[Chunk]) -> None:
         """Decide which events are new and which stand elsewhere already."""
@@ -142,9 +141,9 @@ class EventRows:
         if event.summary:
             leaf, summary = event.summary
             self.conn.execute(
-                "INSERT OR REPLACE INTO _summaries VALUES (?, ?, ?)", (row_id, leaf, summary)
+                "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary) VALUES (?, ?, ?)",
+                (row_id, leaf, summary),
             )
-            self.leaves.append(leaf)
         if event.facts:
             agents.add_facts(self.conn, session_id, event.facts, None, self.touched)
         if event.type == "pr-link":

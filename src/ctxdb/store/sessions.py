@@ -179,16 +179,14 @@ def _title(
 def _summary(conn: sqlite3.Connection, session_id: str, order: list[int]) -> str | None:
     """The summary whose leaf stands last in the session; ties: own file, then smallest text."""
     found = conn.execute(
-        "SELECT m.source_file_id, m.byte_start, f.session_id IS :session, s.summary"
+        "SELECT coalesce(m.source_file_id, o.source_file_id), coalesce(m.byte_start, o.byte_start),"
+        "  f.session_id IS :session, s.summary"
         " FROM _summaries s JOIN events e ON e.id = s.event_id"
         " JOIN source_files f ON f.id = e.source_file_id"
-        " CROSS JOIN messages m ON m.uuid = s.leaf_uuid WHERE m.session_id = :session"
-        " UNION ALL SELECT c.source_file_id, c.byte_start, f.session_id IS :session, s.summary"
-        " FROM _summaries s JOIN events e ON e.id = s.event_id"
-        " JOIN source_files f ON f.id = e.source_file_id"
-        " CROSS JOIN message_copies c ON c.uuid = s.leaf_uuid"
-        " JOIN messages m ON m.id = c.message_id"
-        " WHERE m.session_id = :session AND m.uuid IS NOT c.uuid",
+        " LEFT JOIN messages m ON m.uuid = s.leaf_uuid"
+        " LEFT JOIN message_copies c ON m.id IS NULL AND c.uuid = s.leaf_uuid"
+        " LEFT JOIN messages o ON o.id = c.message_id"
+        " WHERE s.leaf_session = :session",
         {"session": session_id},
     ).fetchall()
     if not found:
@@ -199,18 +197,24 @@ def _summary(conn: sqlite3.Connection, session_id: str, order: list[int]) -> str
     return str(min(last, key=lambda row: (not row[2], row[3]))[3])
 
 
-def summary_sessions(conn: sqlite3.Connection, leaves: list[str]) -> set[str]:
-    """Sessions that own the entries these summaries name."""
-    return {
-        session
-        for (session,) in conn.execute(
-            "SELECT m.session_id FROM json_each(?1) j CROSS JOIN messages m ON m.uuid = j.value"
-            " UNION SELECT m.session_id FROM json_each(?1) j"
-            " CROSS JOIN message_copies c ON c.uuid = j.value JOIN messages m ON m.id = c.message_id",
-            (orjson.dumps(leaves).decode(),),
+def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
+    """Find the sessions that summaries are of, by the entries they name; says which have changed."""
+    changed: set[str] = set()
+    for event_id, before, now in conn.execute(
+        "SELECT s.event_id, s.leaf_session, coalesce("
+        "  (SELECT m.session_id FROM messages m WHERE m.uuid = s.leaf_uuid),"
+        "  (SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
+        "   WHERE c.uuid = s.leaf_uuid),"
+        "  (SELECT m.session_id FROM _skipped_parents p JOIN messages m ON m.uuid = p.ancestor"
+        "   WHERE p.uuid = s.leaf_uuid)) AS now"
+        " FROM _summaries s WHERE (? OR s.leaf_session IS NULL) AND now IS NOT s.leaf_session",
+        (everything,),
+    ).fetchall():
+        conn.execute(
+            "UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id)
         )
-        if session is not None
-    }
+        changed.update(session for session in (before, now) if session is not None)
+    return changed
 
 
 def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None, str]:
