@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.identity import mark_of, open_regular
-from ctxdb.normalize import Record, normalize, pack, unpack
+from ctxdb.normalize import Record, Skip, normalize, pack, unpack
 from ctxdb.parse import Bad, parse
 from ctxdb.store.model import LineKey, Stat
 from ctxdb.tail import read_block
@@ -113,12 +113,16 @@ def read_lines(
                     records.append(normalize(entry, start, length - 1, data, in_agent_file))
                     notes.append("")
                     continue
-                for nth, (at, size, entry) in enumerate(parsed.objects):
+                glued = []
+                for at, size, entry in parsed.objects:
                     own = data[at : at + size]
                     alone = len(parsed.objects) == 1
                     place = (start, length - 1) if alone else (start + at, size)
-                    records.append(normalize(entry, *place, own, in_agent_file))
-                    notes.append(note if nth == 0 else None)
+                    glued.append(normalize(entry, *place, own, in_agent_file))
+                # The line counts once, as what is stored of it.
+                counted = next((r for r in glued if not isinstance(r, Skip)), glued[0])
+                records += glued
+                notes += [note if r is counted else None for r in glued]
         for start, length, data in block.oversize:
             counts["", "", "bad", "too_large"] += 1
             errors.append((start, length - 1, "too_large", excerpt(data)))

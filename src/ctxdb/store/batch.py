@@ -98,7 +98,7 @@ class Batch:
         self.copies = Copies(
             conn, self.touched, self.replace, lambda *place: reread(conn, *place)
         )
-        self.seen: dict[tuple[str, int], dict[str, Any]] = {}
+        self.filled: list[Placed] = []  # lines that fill a row of messages
         self.new_turns: list[tuple[Any, ...]] = []
         self.counts: Counter[tuple[int, LineKey]] = Counter()
         self.agent_turns: dict[tuple[str | None, str], int | None] = {}
@@ -136,8 +136,7 @@ class Batch:
         repeats.add_aliases(fresh)
         for item in again:
             self._absorb(item, repeats)
-        self.parents.write(placed)
-        self._finish()
+        self._finish(placed)
         self._move_offsets(chunks)
 
     def _know_session(self, chunk: Chunk) -> None:
@@ -258,7 +257,7 @@ class Batch:
             elif type(record) is Event and record.type == "queue-operation":
                 queue = queue or reader()
                 content = orjson.loads(record.data).get("content")
-                turn = queue.operation(record.subtype, content)
+                turn = queue.operation(record.subtype, content, record.timestamp)
                 row = events.row_of(record)
                 if turn is not None and row is not None:
                     session_id = record.session_id or file.session_id
@@ -354,6 +353,7 @@ class Batch:
     def _insert_messages(self, fresh: list[Placed]) -> None:
         if not fresh:
             return
+        self.filled += fresh
         self.conn.executemany(
             _INSERT_MESSAGE, [(item.id, *_message_values(item)) for item in fresh]
         )
@@ -420,6 +420,7 @@ class Batch:
                 self.agent_turns[key] = self._agent_turn(key, {})
             item.turn_id = self.agent_turns[key]
         self.conn.execute(_UPDATE_MESSAGE, (*_message_values(item), item.id))
+        self.filled.append(item)
         usage.drop_lines(self.conn, item.id, self.touched)
         agents.drop_facts(self.conn, item.id, self.touched)
         self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
@@ -559,9 +560,10 @@ class Batch:
             sessions.refresh(self.conn, session_id)
         self.touched.sessions.clear()
 
-    def _finish(self) -> None:
+    def _finish(self, placed: list[Placed]) -> None:
         """Make anew what the batch has touched, from the lines up to the sessions."""
         self.copies.settle()
+        self.parents.write(placed, self.filled)
         for file_id in sorted(self.touched.retell):
             turns.retell_file(self.conn, file_id, self.touched)
         agents.refresh(self.conn, self.touched)

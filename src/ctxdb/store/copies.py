@@ -211,6 +211,26 @@ class Copies:
             self.recount.add((owner.session_id, owner.source_file_id))
         self.replace(placed)
         self._rename_parent(owner.uuid, placed.rec.uuid)
+        if owner.session_id != placed.session_id:
+            self._fold_replays(placed)
+
+    def _fold_replays(self, placed: Placed) -> None:
+        """An entry has come to another session: lines replayed there may now turn out to be it."""
+        rec = placed.rec
+        if not rec.block_keys or rec.timestamp is None:
+            return
+        blocks = frozenset(rec.block_keys.split(" "))
+        for other_id, keys in self.conn.execute(
+            "SELECT id, block_keys FROM messages WHERE timestamp = ? AND session_id IS ?"
+            " AND agent_id IS ? AND type = ? AND id <> ? AND block_keys IS NOT NULL",
+            (rec.timestamp, placed.session_id, placed.agent_id, rec.type, placed.id),
+        ).fetchall():
+            other = frozenset(keys.split(" "))
+            if other <= blocks:
+                self.merge(placed.id, other_id)
+            elif blocks < other:
+                self.merge(other_id, placed.id)
+                return
 
     def settle(self) -> None:
         """Decide ties between sessions that share entries, now that the batch is in."""
@@ -286,6 +306,8 @@ class Copies:
 
     def merge(self, keep: int, drop: int) -> None:
         """Two rows turn out to be one entry: the second becomes a place of the first."""
+        if keep == drop:
+            return
         owner = Owner(self.conn.execute(_OWNER, (drop,)).fetchone())
         self._to_copy(owner)
         self.conn.execute(

@@ -112,8 +112,14 @@ class EventRows:
                     nth,
                 )
             )
+            if event.summary:
+                self.conn.execute(
+                    "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary)"
+                    " VALUES (?, ?, ?)",
+                    (row_id, *event.summary),
+                )
             if session_id is not None:
-                self._tell(event, session_id, row_id, file)
+                self._tell(event, session_id, file)
         self.conn.executemany(
             "INSERT INTO events (id, session_id, type, subtype, timestamp, data, source_file_id,"
             f" byte_start, byte_length, file_session, line_hash, nth) VALUES ({', '.join('?' * 12)})",
@@ -128,7 +134,7 @@ class EventRows:
             self.copies,
         )
 
-    def _tell(self, event: Event, session_id: str, row_id: int, file: SourceFile) -> None:
+    def _tell(self, event: Event, session_id: str, file: SourceFile) -> None:
         if event.type in _TITLES or event.summary:
             self.touched.sessions.add(session_id)
         self.conn.execute(
@@ -138,12 +144,6 @@ class EventRows:
         )
         if self.conn.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is None:
             self.touched.sessions.add(session_id)
-        if event.summary:
-            leaf, summary = event.summary
-            self.conn.execute(
-                "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary) VALUES (?, ?, ?)",
-                (row_id, leaf, summary),
-            )
         if event.facts:
             agents.add_facts(self.conn, session_id, event.facts, None, self.touched)
         if event.type == "pr-link":

@@ -44,6 +44,8 @@ def _resumed(conn: sqlite3.Connection, session_id: str, files: list[int]) -> Fou
         "  AND other.session_id <> own.session_id"
         " JOIN source_files f ON f.id = own.source_file_id AND f.agent_id IS NULL"
         " WHERE other.first_user_at < coalesce(own.first_user_at, 1 << 62)"
+        "  AND (own.main_lines OR EXISTS (SELECT 1 FROM message_copies c"
+        "   WHERE c.source_file_id = own.source_file_id AND c.session_id = own.session_id))"
         " ORDER BY other.last_user_at DESC, other.session_id LIMIT 1",
         (orjson.dumps(files).decode(), session_id),
     ).fetchone()

@@ -147,7 +147,8 @@ def refresh(conn: sqlite3.Connection, session_id: str) -> None:
 
 def _first_prompt(conn: sqlite3.Connection, session_id: str) -> str | None:
     prompts = conn.execute(
-        "SELECT prompt FROM turns WHERE session_id = ? ORDER BY ordinal LIMIT 10", (session_id,)
+        "SELECT prompt FROM turns WHERE session_id = ? ORDER BY ordinal LIMIT 10",
+        (session_id,),
     ).fetchall()
     asked = [prompt for (prompt,) in prompts if prompt not in _HOUSEKEEPING]
     return asked[0] if asked else (prompts[0][0] if prompts else None)
@@ -231,8 +232,16 @@ def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None,
             ).fetchone()
             if hint:
                 return hint[0], "sessions_index"
+            for (path,) in conn.execute("SELECT path FROM projects WHERE path_source = 'cwd'"):
+                if folder_name(path) == folder:
+                    return path, "cwd"
             return (folder.replace("-", "/") if folder.startswith("-") else folder), "dir_name"
     return None, "dir_name"
+
+
+def folder_name(path: str) -> str:
+    """The folder that Claude Code keeps a project's transcripts in."""
+    return re.sub("[^a-zA-Z0-9]", "-", path)
 
 
 def _project(conn: sqlite3.Connection, session_id: str, path: str, source: str) -> int:
@@ -246,6 +255,8 @@ def _project(conn: sqlite3.Connection, session_id: str, path: str, source: str) 
             "INSERT INTO projects (path, name, repo_path, path_source) VALUES (?, ?, ?, ?)",
             (path, name, repo, source),
         )
+        if source == "cwd":
+            _guess_again(conn, folder_name(path))
         return int(cursor.lastrowid or 0)
     better = source == "cwd" and row[3] != "cwd"
     if (repo != path and row[1] == path) or better:
@@ -254,6 +265,17 @@ def _project(conn: sqlite3.Connection, session_id: str, path: str, source: str) 
             (repo if repo != path else row[1], name, source if better else row[3], row[0]),
         )
     return int(row[0])
+
+
+def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
+    """A path has become known: sessions whose project was guessed from the folder's name have it."""
+    for (session_id,) in conn.execute(
+        "SELECT s.id FROM projects p JOIN sessions s ON s.project_id = p.id"
+        " JOIN source_files f ON f.session_id = s.id"
+        " WHERE p.path_source = 'dir_name' AND instr(f.path, '/' || ? || '/')",
+        (folder,),
+    ).fetchall():
+        refresh(conn, session_id)
 
 
 def _repo_path(conn: sqlite3.Connection, session_id: str, path: str) -> str:

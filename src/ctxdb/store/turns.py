@@ -26,10 +26,17 @@ class QueueReader:
         # Texts that began a turn at a `remove` and may come again as an attachment, and the reverse.
         self.removed: list[str] = []
         self.attached: list[str] = []
+        self.told: set[tuple[str | None, str | None, str]] = set()
 
-    def operation(self, name: str | None, content: Any) -> Turn | None:
+    def operation(self, name: str | None, content: Any, at: str | None) -> Turn | None:
         """The turn that a queue operation begins, if any."""
         text = content_text(content)
+        if text:
+            # The same words at the same time are a line written twice. Without words two equal
+            # lines are two operations of one moment.
+            if (name, at, text) in self.told:
+                return None
+            self.told.add((name, at, text))
         if name == "enqueue":
             self.waiting.append(text)
         elif name == "dequeue":
@@ -69,20 +76,23 @@ class QueueReader:
 def read_queue(conn: sqlite3.Connection, file_id: int, before: int) -> QueueReader:
     """A reader that has followed the file up to a byte."""
     reader = QueueReader()
-    for _, name, data, text in _queue_lines(conn, file_id, before):
+    for _, name, data, text, at in _queue_lines(conn, file_id, before):
         if text is not None:
             reader.attachment(text)
         else:
-            reader.operation(name, orjson.loads(data).get("content"))
+            reader.operation(name, orjson.loads(data).get("content"), at)
     return reader
 
 
 def _queue_lines(conn: sqlite3.Connection, file_id: int, before: int) -> list[Any]:
     return conn.execute(
-        "SELECT byte_start, subtype, data, NULL FROM events"
+        "SELECT byte_start, subtype, data, NULL, timestamp FROM events"
         " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_start < :before"
         "  AND byte_length > 0"
-        " UNION ALL SELECT byte_start, NULL, NULL, json_extract(data, '$.queued_by_human')"
+        " UNION ALL SELECT c.byte_start, e.subtype, e.data, NULL, e.timestamp FROM _event_copies c"
+        "  JOIN events e ON e.id = c.event_id WHERE c.source_file_id = :file"
+        "  AND e.type = 'queue-operation' AND c.byte_start < :before"
+        " UNION ALL SELECT byte_start, NULL, NULL, json_extract(data, '$.queued_by_human'), NULL"
         " FROM messages WHERE source_file_id = :file AND subtype = 'queued_command'"
         "  AND byte_start < :before AND byte_length > 0 AND is_sidechain = 0"
         "  AND json_extract(data, '$.queued_by_human') IS NOT NULL"
@@ -143,6 +153,9 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
     lines = conn.execute(
         "SELECT byte_start, id, session_id, timestamp, subtype, data, NULL FROM events"
         " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_length > 0"
+        " UNION ALL SELECT c.byte_start, NULL, NULL, e.timestamp, e.subtype, e.data, NULL"
+        " FROM _event_copies c JOIN events e ON e.id = c.event_id"
+        " WHERE c.source_file_id = :file AND e.type = 'queue-operation'"
         " UNION ALL SELECT byte_start, id, session_id, timestamp, NULL, NULL,"
         "  json_extract(data, '$.queued_by_human') FROM messages"
         " WHERE source_file_id = :file AND subtype = 'queued_command' AND byte_length > 0"
@@ -153,7 +166,11 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
         if text is not None:
             source, turn = "message_id", reader.attachment(text)
         else:
-            source, turn = "event_id", reader.operation(name, orjson.loads(data).get("content"))
+            source, turn = "event_id", reader.operation(
+                name, orjson.loads(data).get("content"), at
+            )
+        if row_id is None:
+            continue  # stands elsewhere: it moves the queue, but its turn begins there
         if turn is None or (source == "event_id" and _is_forked(conn, session_id, at)):
             unwanted.add((source, row_id))
         else:
