@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from world import World
+
 # Two busy cores make any deadline a coin toss.
 settings.register_profile("ctxdb", deadline=None)
 settings.load_profile("ctxdb")
@@ -51,3 +53,17 @@ def _own_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mask = os.umask(0o022)
     yield
     os.umask(mask)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A root without transcripts, and their database without rows."""
+    from lab import empty_database
+    from world import World
+
+    made = World(tmp_path / "projects", tmp_path / "data/ctxdb.db")
+    made.root.mkdir()
+    made.db.parent.mkdir(mode=0o700)
+    made.db.write_bytes(empty_database())
+    made.db.chmod(0o600)
+    return made
