@@ -27,7 +27,7 @@ from ctxdb.progress import Progress, human_bytes
 from ctxdb.reader import InlineReader, Lines, Reader, ReaderDied, ReaderProcess, Task, read_lines
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
-from ctxdb.store import agents, sources
+from ctxdb.store import agents, sessions, sources
 from ctxdb.store.batch import Batch, OffsetMoved
 from ctxdb.store.connection import open_writer, write_transaction
 from ctxdb.store.model import Chunk, SourceFile, Touched
@@ -182,11 +182,14 @@ class Pass:
                 if old is not None and old.file.path in gone and is_renamed(old.known, now, fd):
                     del gone[old.file.path]
                     sources.rename_file(self.conn, old, file)
+                    self._read_index(file)
+                    sessions.refresh_file(self.conn, old.file.id)
                     self.report.renamed_files += 1
                     item = old
                 else:
                     item = sources.add_file(self.conn, file, self.now)
                     self.report.new_files += 1
+            sources.forget_unreadable(self.conn, item)
             verdict = judge(item.known, now, fd)
             if verdict is Verdict.REWRITTEN:
                 sources.begin_again(self.conn, item.file)
@@ -235,13 +238,16 @@ class Pass:
             if item.file.session_id is not None:
                 agents.add_facts(self.conn, item.file.session_id, fact, None, Touched())
         elif item.file.fresh:
-            folder = os.path.dirname(file.path)
-            path = read_sessions_index(folder)
-            if path is not None:
-                self.conn.execute(
-                    "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
-                    (f"index:{store_path(folder)[0]}", path),
-                )
+            self._read_index(file)
+
+    def _read_index(self, file: FoundFile) -> None:
+        folder = os.path.dirname(file.path)
+        path = read_sessions_index(folder)
+        if path is not None:
+            self.conn.execute(
+                "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
+                (f"index:{store_path(folder)[0]}", path),
+            )
 
     # -- reading and storing -------------------------------------------------------------------
 

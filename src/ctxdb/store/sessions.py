@@ -145,6 +145,14 @@ def refresh(conn: sqlite3.Connection, session_id: str) -> None:
     relate(conn, session_id, order)
 
 
+def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:
+    """A file has another path: where nothing else tells the project, the folder's name does."""
+    for (session_id,) in conn.execute(
+        "SELECT session_id FROM _session_files WHERE source_file_id = ?", (file_id,)
+    ).fetchall():
+        refresh(conn, session_id)
+
+
 def _first_prompt(conn: sqlite3.Connection, session_id: str) -> str | None:
     prompts = conn.execute(
         "SELECT prompt FROM turns WHERE session_id = ? ORDER BY ordinal LIMIT 10",

@@ -121,9 +121,15 @@ def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offs
             file_id,
         ),
     )
-    conn.execute(
-        "DELETE FROM ingest_errors WHERE source_file_id = ? AND byte_start IS NULL", (file_id,)
-    )
+
+
+def forget_unreadable(conn: sqlite3.Connection, item: KnownFile) -> None:
+    """The file can be opened again."""
+    if item.state == "unreadable":
+        conn.execute(
+            "DELETE FROM ingest_errors WHERE source_file_id = ? AND byte_start IS NULL",
+            (item.file.id,),
+        )
 
 
 def note_unreadable(conn: sqlite3.Connection, file_id: int, reason: str, now: str) -> None:

@@ -1,0 +1,804 @@
+"""Fault cases 27 to 41 and 45 to 48: what can happen to a transcript file.
+
+Numbers are those of the fault catalogue. Each goes through the real `sync` on real files. "Running"
+in the catalogue means a daemon, which is another issue: here every pass is one `sync`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb import identity, ingest, reader
+from ctxdb.discover import FoundFile
+from ctxdb.progress import NullProgress
+from world import (
+    OTHER_SESSION,
+    SESSION,
+    World,
+    as_nobody,
+    entry,
+    line,
+    lines,
+    public_world,
+    texts,
+    uuid_of,
+)
+
+
+def long_lines(*numbers: int) -> bytes:
+    """Lines so long that head and tail of the mark are not the whole file."""
+    made = ({"uuid": uuid_of(n), "slug": "x" * 3000, **entry(n)} for n in numbers)
+    return b"".join(json.dumps(one).encode() + b"\n" for one in made)
+
+
+# -- truncated, rewritten, replaced --------------------------------------------------------------
+
+
+def test_case_27_a_truncated_file_is_read_again_and_no_row_is_lost_or_doubled(
+    world: World,
+) -> None:
+    world.write(lines(*range(6)))
+    world.sync()
+    os.truncate(world.main, len(lines(0, 1, 2)))
+    report = world.sync()
+    assert (report.rewritten_files, report.lines_read) == (1, 3)
+    source = world.source()
+    assert (source["generation"], source["lines"]) == (1, 3)
+    assert source["offset"] == len(lines(0, 1, 2))
+    world.settled(range(6))
+    # Lines that are no longer in their file keep their rows and say so.
+    gone = world.ask("SELECT text FROM messages WHERE byte_length < 0 ORDER BY text")
+    assert [text for (text,) in gone] == texts([3, 4, 5])
+    world.append(lines(3, 9))
+    world.sync()
+    world.settled([*range(6), 9])
+
+
+def test_case_27_a_file_truncated_to_nothing_keeps_its_rows_and_is_read_when_it_grows(
+    world: World,
+) -> None:
+    world.write(lines(0, 1, 2))
+    world.sync()
+    os.truncate(world.main, 0)
+    world.sync()
+    assert world.source()["offset"] == 0
+    world.settled([0, 1, 2])
+    world.write(lines(2, 3))
+    world.sync()
+    world.settled([0, 1, 2, 3])
+
+
+def test_case_28_a_file_that_shrank_and_grew_past_its_old_length_is_noticed(world: World) -> None:
+    world.write(long_lines(*range(4)))
+    world.sync()
+    size = world.main.stat().st_size
+    os.truncate(world.main, 0)
+    world.append(long_lines(*range(10, 16)))
+    assert world.main.stat().st_size > size
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2, 3, *range(10, 16)])
+
+
+def test_case_28_a_new_tail_behind_an_old_head_is_noticed(world: World) -> None:
+    world.write(long_lines(0, 1, 2, 3))
+    world.sync()
+    os.truncate(world.main, len(long_lines(0, 1)))
+    world.append(long_lines(12, 13, 14))
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2, 3, 12, 13, 14])
+
+
+def test_case_29_other_content_of_equal_size_and_time_is_noticed(world: World) -> None:
+    world.write(long_lines(0, 1, 2))
+    world.sync()
+    before = world.main.stat()
+    new = world.file("new.tmp")
+    new.write_bytes(long_lines(0, 1, 3))
+    os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(new, world.main)
+    after = world.main.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2, 3])
+
+
+def test_case_29_content_changed_in_place_with_its_time_set_back_is_noticed(world: World) -> None:
+    world.write(long_lines(0, 1, 2))
+    world.sync()
+    before = world.main.stat()
+    with world.main.open("r+b") as file:
+        file.write(long_lines(7))
+    os.utime(world.main, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert world.main.stat().st_ino == before.st_ino
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2, 7])
+
+
+def test_case_30_an_atomic_rewrite_with_the_same_beginning_is_an_append(world: World) -> None:
+    world.write(long_lines(0, 1))
+    world.sync()
+    new = world.file("new.tmp")
+    new.write_bytes(long_lines(0, 1, 2))
+    os.replace(new, world.main)
+    report = world.sync()
+    assert (report.rewritten_files, report.grown_files, report.lines_read) == (0, 1, 1)
+    assert world.source()["generation"] == 0
+    world.settled([0, 1, 2])
+
+
+# -- renamed, moved, copied ----------------------------------------------------------------------
+
+
+def test_case_31_a_renamed_file_keeps_its_row_and_is_not_read_again(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    before = world.source()
+    new = world.file(f"-work-tides/archive/{SESSION}.jsonl")
+    world.main.rename(new)
+    report = world.sync()
+    assert (report.renamed_files, report.lines_read, report.missing_files) == (1, 0, 0)
+    after = world.source(new)
+    assert (after["id"], after["offset"]) == (before["id"], before["offset"])
+    assert world.one("SELECT count(*) FROM source_files") == 1
+    world.settled([0, 1])
+    world.append(lines(2), new)
+    world.sync()
+    world.settled([0, 1, 2])
+
+
+def test_case_31_a_file_that_was_renamed_and_has_grown_meanwhile(world: World) -> None:
+    world.write(lines(0, 1) + line(2)[:20])
+    world.sync()
+    new = world.file(f"elsewhere/{SESSION}.jsonl")
+    world.main.rename(new)
+    world.append(line(2)[20:] + lines(3), new)
+    report = world.sync()
+    assert (report.renamed_files, report.lines_read) == (1, 2)
+    world.settled([0, 1, 2, 3])
+
+
+def test_case_31_two_files_that_swap_names_end_with_every_line_once(world: World) -> None:
+    one, two = world.file("p/one.jsonl"), world.file("p/two.jsonl")
+    world.write(long_lines(0, 1), one)
+    world.write(long_lines(2, 3, 4), two)
+    world.sync()
+    spare = world.file("p/spare")
+    one.rename(spare)
+    two.rename(one)
+    spare.rename(two)
+    world.sync()
+    world.settled(range(5))
+    world.append(lines(5), one)
+    world.append(lines(6), two)
+    world.sync()
+    world.settled(range(7))
+
+
+def test_case_31_a_file_renamed_away_and_another_put_in_its_place(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    moved = world.file(f"moved/{SESSION}.jsonl")
+    world.main.rename(moved)
+    world.write(lines(2, 3))
+    world.sync()
+    world.settled([0, 1, 2, 3])
+
+
+def test_case_32_a_renamed_project_folder_renames_all_its_files_and_reads_none(
+    world: World,
+) -> None:
+    agent = world.file(f"-work-tides/{SESSION}/subagents/agent-a1.jsonl")
+    world.write(lines(0, 1))
+    world.write(line(2, agentId="a1", isSidechain=True), agent)
+    world.sync()
+    (world.root / "-work-tides").rename(world.root / "-work-moved")
+    report = world.sync()
+    assert (report.renamed_files, report.lines_read, report.new_files) == (2, 0, 0)
+    folders = world.ask("SELECT path FROM source_files")
+    assert all("/-work-moved/" in path for (path,) in folders)
+    # A project is known by the working directory, which has not moved with the folder.
+    assert world.ask("SELECT path, path_source FROM projects") == [("/work/tides", "cwd")]
+    world.settled([0, 1, 2])
+
+
+def test_case_32_a_project_known_only_by_its_folder_follows_the_folder(world: World) -> None:
+    no_cwd = {"cwd": None}
+    world.write(lines(0, **no_cwd))
+    world.sync()
+    [(old, source)] = world.ask(
+        "SELECT p.path, path_source FROM sessions s JOIN projects p ON p.id = s.project_id"
+    )
+    assert source == "dir_name"
+    (world.root / "-work-tides").rename(world.root / "-work-harbour")
+    assert world.sync().lines_read == 0
+    [(new, source)] = world.ask(
+        "SELECT p.path, path_source FROM sessions s JOIN projects p ON p.id = s.project_id"
+    )
+    assert source == "dir_name"
+    assert new == old.replace("tides", "harbour")
+
+
+def another_file_system() -> Path | None:
+    here = os.stat(tempfile.gettempdir()).st_dev
+    for name in ("/dev/shm", "/run", "/var/tmp"):
+        if os.access(name, os.W_OK | os.X_OK) and os.stat(name).st_dev != here:
+            return Path(name)
+    return None
+
+
+def test_case_33_a_project_moved_to_another_file_system_adds_no_row(world: World) -> None:
+    place = another_file_system()
+    if place is None:
+        pytest.skip("all folders here are on one file system")
+    world.write(lines(0, 1, 2))
+    world.sync()
+    before = world.ask("SELECT id, uuid, text FROM messages ORDER BY id")
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        moved = Path(folder) / f"p/{SESSION}.jsonl"
+        moved.parent.mkdir()
+        shutil.copy2(world.main, moved)
+        assert moved.stat().st_dev != world.main.stat().st_dev
+        old = world.main
+        world.main.unlink()
+        both = ingest.Config(db_path=world.db, roots=(str(world.root), folder))
+        report = ingest.sync(both, progress=NullProgress())
+        assert (report.new_files, report.missing_files) == (1, 1)
+        assert world.ask("SELECT id, uuid, text FROM messages ORDER BY id") == before
+        assert world.source(old)["missing_since"] is not None
+        assert world.source(moved)["lines"] == 3
+        world.append(lines(3), moved)
+        ingest.sync(both, progress=NullProgress())
+        assert world.texts() == texts(range(4))
+        assert world.ask("SELECT DISTINCT source_deleted_at FROM sessions") == [(None,)]
+
+
+def test_case_33_a_copy_that_replaces_the_original_adds_no_row(world: World) -> None:
+    world.write(lines(0, 1, 2))
+    world.sync()
+    copied = world.file(f"elsewhere/{SESSION}.jsonl")
+    shutil.copy2(world.main, copied)
+    world.main.unlink()
+    report = world.sync()
+    # On some file systems the copy may get the inode of the original: then it is a rename.
+    assert report.new_files + report.renamed_files == 1
+    world.settled([0, 1, 2])
+    assert world.source(copied)["lines"] == 3
+
+
+# -- inode reuse, deletion -----------------------------------------------------------------------
+
+
+def recreate_with_same_inode(old: Path, new: Path, data: bytes) -> bool:
+    """Delete one file and create another until it has got the same inode."""
+    number = old.stat().st_ino
+    old.unlink()
+    for _ in range(20):
+        new.write_bytes(data)
+        if new.stat().st_ino == number:
+            return True
+        new.unlink()
+    return False
+
+
+@pytest.mark.parametrize("where", ["same path", "another path"])
+@pytest.mark.parametrize("size", ["shorter", "longer", "empty"])
+def test_case_34_a_new_file_with_the_inode_of_a_deleted_one_is_read_from_its_start(
+    world: World, where: str, size: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(long_lines(0, 1, 2))
+    world.sync()
+    data, numbers = {
+        "shorter": (lines(7), [7]),
+        "longer": (long_lines(*range(10, 20)), list(range(10, 20))),
+        "empty": (b"", []),
+    }[size]
+    new = world.main if where == "same path" else world.file(f"p/{OTHER_SESSION}.jsonl")
+    number = world.main.stat().st_ino
+    if not recreate_with_same_inode(world.main, new, data):
+        # tmpfs gives no inode twice: pretend it did.
+        new.write_bytes(data)
+        pretend_inode(monkeypatch, new.stat().st_ino, number)
+    report = world.sync()
+    assert report.renamed_files == 0
+    assert report.lines_read == len(numbers)
+    assert world.source(new)["lines"] == len(numbers)
+    world.settled([0, 1, 2, *numbers])
+
+
+def pretend_inode(monkeypatch: pytest.MonkeyPatch, real: int, wanted: int) -> None:
+    real_fstat, real_scan = os.fstat, ingest.scan
+
+    def fstat(fd: int) -> os.stat_result:
+        found = real_fstat(fd)
+        if found.st_ino != real:
+            return found
+        return os.stat_result((found[0], wanted, *found[2:]), dict(found.__reduce__()[1][1]))
+
+    def scan(roots: Any) -> Any:
+        found = real_scan(roots)
+        found.files = [
+            FoundFile(f.path, f.root, f.dev, wanted, f.size, f.mtime_ns, f.ctime_ns)
+            if f.ino == real
+            else f
+            for f in found.files
+        ]
+        return found
+
+    monkeypatch.setattr(identity.os, "fstat", fstat)
+    monkeypatch.setattr(ingest, "scan", scan)
+
+
+def test_case_34_the_inode_can_be_pretended_where_the_file_system_gives_none_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(long_lines(0, 1, 2))
+    world.sync()
+    number = world.source()["ino"]
+    new = world.write(long_lines(5, 6), world.file(f"p/{OTHER_SESSION}.jsonl"))
+    world.main.unlink()
+    with monkeypatch.context() as patch:
+        pretend_inode(patch, new.stat().st_ino, number)
+        assert world.sync().renamed_files == 0
+        assert world.source(new)["ino"] == number
+    assert world.texts() == texts([0, 1, 2, 5, 6])
+
+
+@pytest.mark.parametrize("second_process", [False, True], ids=["one process", "two processes"])
+def test_case_35_a_file_deleted_while_it_is_read_is_read_to_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch, second_process: bool
+) -> None:
+    world.write(lines(0, 1, 2))
+    if second_process:
+        monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 0)
+    real = reader.read_block
+
+    def delete_first(fd: int, *args: Any) -> Any:
+        world.main.unlink(missing_ok=True)
+        return real(fd, *args)
+
+    monkeypatch.setattr(reader, "read_block", delete_first)
+    assert world.sync().lines_read == 3
+    monkeypatch.undo()
+    assert world.texts() == texts([0, 1, 2])
+    assert world.source()["missing_since"] is None
+    assert world.sync().missing_files == 1
+    assert world.source()["state"] == "missing"
+    assert world.source()["missing_since"] is not None
+    world.settled([0, 1, 2])
+
+
+def test_case_35_a_file_deleted_between_looking_and_reading_is_missing_next_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = world.file(f"z/{OTHER_SESSION}.jsonl")
+    world.write(lines(5, sessionId=OTHER_SESSION), other)
+    world.write(lines(0, 1))
+    real = reader.read_file
+
+    def delete_first(task: Any) -> Any:
+        world.main.unlink(missing_ok=True)
+        return real(task)
+
+    monkeypatch.setattr(reader, "read_file", delete_first)
+    report = world.sync()
+    assert report.problems == []
+    monkeypatch.undo()
+    assert world.texts() == texts([5])
+    world.sync()
+    assert world.source()["state"] == "missing"
+    world.settled([5])
+
+
+def test_case_35_a_file_that_shrinks_while_it_is_read_is_read_again_next_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(lines(*range(10)))
+    real = reader.read_block
+
+    def shrink_first(fd: int, *args: Any) -> Any:
+        if world.main.stat().st_size > len(lines(0, 1, 2)):
+            os.truncate(world.main, len(lines(0, 1, 2)) - 20)
+        return real(fd, *args)
+
+    monkeypatch.setattr(reader, "read_block", shrink_first)
+    world.sync()
+    monkeypatch.undo()
+    assert world.texts() == texts([0, 1])
+    world.write(lines(0, 1, 2, 3))
+    world.sync()
+    world.settled([0, 1, 2, 3])
+
+
+def test_case_36_a_session_whose_file_was_cleaned_up_is_still_there_and_says_so(
+    world: World,
+) -> None:
+    other = world.file(f"p/{OTHER_SESSION}.jsonl")
+    world.write(lines(0, 1))
+    world.write(lines(5, sessionId=OTHER_SESSION), other)
+    world.sync()
+    world.main.unlink()
+    assert world.sync().missing_files == 1
+    assert world.source()["missing_since"] is not None
+    deleted = dict(world.ask("SELECT id, source_deleted_at IS NOT NULL FROM sessions"))
+    assert deleted == {SESSION: 1, OTHER_SESSION: 0}
+    state = dict(world.ask("SELECT path, state FROM ingest_health"))
+    assert state == {str(world.main): "missing", str(other): "ok"}
+    [(found,)] = world.ask(
+        "SELECT text FROM messages_fts WHERE messages_fts MATCH '\"line 00001\"'"
+    )
+    assert found == "line 00001"
+    world.settled([0, 1, 5])
+    assert "1 deleted since (kept here)" in world.cli("status").stdout
+    # Restored from a backup, it is there again, and nothing of it is new.
+    world.write(lines(0, 1))
+    report = world.sync()
+    assert (report.lines_read, report.rewritten_files) == (0, 0)
+    assert world.source()["missing_since"] is None
+    assert world.ask("SELECT DISTINCT source_deleted_at FROM sessions") == [(None,)]
+    world.settled([0, 1, 5])
+
+
+@pytest.mark.parametrize("seen_gone", [False, True], ids=["between syncs", "a sync in between"])
+def test_case_37_a_file_deleted_and_created_again_is_read_from_its_start(
+    world: World, seen_gone: bool
+) -> None:
+    world.write(long_lines(0, 1))
+    world.sync()
+    world.main.unlink()
+    if seen_gone:
+        world.sync()
+    world.write(long_lines(5, 6, 7))
+    assert world.sync().rewritten_files == 1
+    source = world.source()
+    assert (source["generation"], source["lines"], source["state"]) == (1, 3, "ok")
+    assert source["missing_since"] is None
+    world.settled([0, 1, 5, 6, 7])
+
+
+# -- links, other kinds of files -----------------------------------------------------------------
+
+
+def test_case_38_two_names_of_one_file_are_two_rows_and_one_set_of_messages(world: World) -> None:
+    world.write(lines(0, 1))
+    other = world.file(f"-work-tides/{OTHER_SESSION}.jsonl")
+    os.link(world.main, other)
+    assert world.sync().new_files == 2
+    world.settled([0, 1])
+    world.append(lines(2))
+    report = world.sync()
+    assert (report.grown_files, report.renamed_files) == (2, 0)
+    world.settled([0, 1, 2])
+    world.main.unlink()
+    report = world.sync()
+    assert (report.missing_files, report.renamed_files) == (1, 0)
+    world.append(lines(3), other)
+    world.sync()
+    world.settled([0, 1, 2, 3])
+
+
+def test_case_39_links_to_files_folders_loops_and_nowhere_are_ignored(
+    world: World, tmp_path: Path
+) -> None:
+    """`doctor`, which will list them, is another issue; discovery already reports them."""
+    world.write(lines(0, 1))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.jsonl").write_bytes(lines(7))
+    folder = world.main.parent
+    (folder / "link.jsonl").symlink_to(world.main)
+    (folder / "out.jsonl").symlink_to(outside / "secret.jsonl")
+    (folder / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    (folder / "itself.jsonl").symlink_to("itself.jsonl")
+    (folder / "loop").symlink_to(".")
+    (world.root / "up").symlink_to("..")
+    (world.root / "outside").symlink_to(outside)
+    report = world.sync()
+    assert (report.files, report.problems) == (1, [])
+    world.settled([0, 1])
+    ignored = [path for path, why in ingest.scan([str(world.root)]).ignored if why == "symlink"]
+    assert len(ignored) == 7
+
+
+def test_case_39_a_transcript_that_becomes_a_link_has_not_vanished_and_is_not_followed(
+    world: World, tmp_path: Path
+) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    world.main.rename(tmp_path / "moved.jsonl")
+    world.main.symlink_to(tmp_path / "moved.jsonl")
+    world.append(lines(2), tmp_path / "moved.jsonl")
+    world.sync()
+    assert world.source()["missing_since"] is None
+    assert world.texts() == texts([0, 1])
+
+
+@pytest.mark.timeout(20)
+def test_case_40_what_only_has_the_name_of_a_transcript_is_skipped_and_never_blocks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(lines(0, 1))
+    folder = world.main.parent
+    os.mkfifo(folder / "fifo.jsonl")
+    monkeypatch.chdir(folder)  # the name of a socket must be short
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket.jsonl")
+        (folder / "folder.jsonl").mkdir()
+        (folder / "folder.jsonl/inside.jsonl").write_bytes(lines(2))
+        if os.geteuid() == 0:
+            os.mknod(folder / "device.jsonl", 0o600 | 0o020000, os.makedev(1, 3))
+        report = world.sync()
+        assert (report.files, report.problems) == (2, [])
+        world.settled([0, 1, 2])
+
+
+@pytest.mark.timeout(20)
+def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_blocks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(lines(0, 1))
+    other = world.write(lines(2), world.file("z/z.jsonl"))
+    real = ingest.open_regular
+
+    def swap_first(path: Any) -> int:
+        if os.fsdecode(path) == str(world.main) and world.main.is_file():
+            world.main.unlink()
+            os.mkfifo(world.main)
+        return real(path)
+
+    monkeypatch.setattr(ingest, "open_regular", swap_first)
+    report = world.sync()
+    assert report.unreadable_files == 1
+    assert world.texts() == texts([2])
+    assert world.source(other)["state"] == "ok"
+
+
+# -- permissions ---------------------------------------------------------------------------------
+
+
+def test_case_41_a_file_without_permission_is_one_error_and_is_read_once_it_is_restored() -> None:
+    with public_world() as world:
+        world.write(lines(0, 1))
+        other = world.write(lines(5, sessionId=OTHER_SESSION), world.file("p/other.jsonl"))
+        os.chmod(world.main, 0o000)
+
+        def sync() -> Any:
+            return world.sync().as_dict()
+
+        for _ in range(2):
+            report = as_nobody(sync)
+            assert report["unreadable_files"] == 1
+            assert report["problems"] == [f"{world.main}: permission denied"]
+            assert world.texts() == texts([5])
+            assert world.errors() == [(None, None, "permission denied")]
+            assert world.source()["state"] == "unreadable"
+        os.chmod(world.main, 0o644)
+        report = as_nobody(sync)
+        assert (report["lines_read"], report["problems"]) == (2, [])
+        assert world.texts() == texts([0, 1, 5])
+        assert world.source()["state"] == "ok"
+        assert world.errors() == []  # what was wrong is no longer
+        # Lost again, later: what is in stays in, and what comes meanwhile is read afterwards.
+        os.chmod(other, 0o000)
+        world.append(lines(6, sessionId=OTHER_SESSION), other)
+        as_nobody(sync)
+        assert world.texts() == texts([0, 1, 5])
+        assert world.source(other)["missing_since"] is None
+        os.chmod(other, 0o644)
+        as_nobody(sync)
+        assert world.errors() == []
+        assert world.texts() == texts([0, 1, 5, 6])
+
+
+def test_case_41_a_file_that_is_unchanged_when_it_can_be_read_again_is_not_read_again() -> None:
+    with public_world() as world:
+        world.write(lines(0, 1))
+
+        def sync() -> Any:
+            return world.sync().as_dict()
+
+        as_nobody(sync)
+        os.chmod(world.main, 0o000)
+        assert as_nobody(sync)["unreadable_files"] == 1
+        os.chmod(world.main, 0o644)
+        report = as_nobody(sync)
+        assert (report["lines_read"], report["rewritten_files"]) == (0, 0)
+        assert world.errors() == []
+        assert world.source()["state"] == "ok"
+
+
+def test_case_41_a_folder_without_permission_makes_nothing_missing() -> None:
+    with public_world() as world:
+        world.write(lines(0, 1))
+        other = world.write(lines(5), world.file("q/other.jsonl"))
+
+        def sync() -> Any:
+            return world.sync().as_dict()
+
+        as_nobody(sync)
+        os.chmod(world.main.parent, 0o000)
+        world.append(lines(6), other)
+        report = as_nobody(sync)
+        assert report["missing_files"] == 0
+        assert report["problems"] == [f"{world.main.parent}: Permission denied"]
+        assert world.source()["missing_since"] is None
+        os.chmod(world.main.parent, 0o755)
+        report = as_nobody(sync)
+        assert (report["lines_read"], report["rewritten_files"]) == (0, 0)
+        assert world.texts() == texts([0, 1, 5, 6])
+
+
+# -- names, numbers, clocks ----------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS allows only UTF-8 in file names")
+@pytest.mark.parametrize(
+    "name", [b"caf\xe9.jsonl", b"two\nlines.jsonl", b"\xff\xfe\x01.jsonl", b"\\xe9.jsonl"]
+)
+def test_case_45_names_that_are_no_utf8_or_hold_a_newline_are_read_like_any_other(
+    world: World, name: bytes
+) -> None:
+    folder = os.fsencode(world.root) + b"/caf\xe9 dir\n"
+    os.mkdir(folder)
+    path = Path(os.fsdecode(folder + b"/" + name))
+    path.write_bytes(lines(0, 1))
+    assert world.sync().new_files == 1
+    stored = world.one("SELECT path FROM source_files")
+    stored.encode()
+    assert stored.isprintable()
+    world.settled([0, 1])
+    with path.open("ab") as file:
+        file.write(lines(2) + b"torn {\n")
+    world.sync()
+    world.settled([0, 1, 2])
+    # A person meets the name in `status`, in a pipe and in JSON.
+    for args in (["status"], ["status", "--json"]):
+        done = world.cli(*args)
+        assert (done.returncode, done.stderr) == (0, "")
+    renamed = path.with_name("plain.jsonl")
+    path.rename(renamed)
+    assert world.sync().renamed_files == 1
+    world.settled([0, 1, 2])
+    renamed.unlink()
+    world.sync()
+    world.settled([0, 1, 2])
+
+
+def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
+    world: World,
+) -> None:
+    for project in range(200):
+        folder = world.root / f"p{project}"
+        folder.mkdir()
+        for n in range(50):
+            (folder / f"{n}.jsonl").touch()
+    world.write(lines(0), world.file("p0/0.jsonl"))
+    most = 0
+    real = ingest.open_regular
+
+    def counting(path: Any) -> int:
+        nonlocal most
+        fd = real(path)
+        most = max(most, fd)  # descriptors are given out from below
+        return fd
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "open_regular", counting)
+        report = world.sync()
+    assert report.files == 10_000
+    used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    assert most < used + 50
+    began = time.monotonic()
+    report = world.sync()
+    assert time.monotonic() - began < 3  # about 0.2 where nothing else runs
+    assert (report.files, report.lines_read, report.new_files) == (10_000, 0, 0)
+    assert world.texts() == texts([0])
+
+
+def test_case_47_64_descriptors_are_enough(world: World) -> None:
+    for n in range(300):
+        world.write(lines(n), world.file(f"p{n % 30}/{n}.jsonl"))
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+
+    done = world.cli("sync", "--json", preexec_fn=limit)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["problems"] == []
+    world.settled(range(300))
+
+
+def test_case_47_when_descriptors_run_out_a_file_is_read_later_and_not_called_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = world.write(lines(0), world.file("a/known.jsonl"))
+    world.sync()
+    world.append(lines(1), known)
+    world.write(lines(2), world.file("b/new.jsonl"))
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    real = ingest.open_regular
+
+    def exhausted(path: Any) -> int:
+        # The real error of the real system call, with no descriptor left to give.
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, before[1]))
+        try:
+            return real(path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+    monkeypatch.setattr(ingest, "open_regular", exhausted)
+    report = world.sync()
+    assert report.unreadable_files == 2
+    assert all("too many open files" in problem for problem in report.problems)
+    monkeypatch.undo()
+    assert world.source(known)["state"] == "ok"
+    assert world.source(known)["missing_since"] is None
+    assert world.errors() == []
+    world.sync()
+    world.settled([0, 1, 2])
+
+
+YEAR_2099, YEAR_1970 = 4_075_000_000 * 10**9, 10**9
+
+
+@pytest.mark.parametrize("stamp", [YEAR_2099, YEAR_1970, 0], ids=["2099", "1970", "zero"])
+def test_case_48_a_file_time_far_off_changes_nothing(world: World, stamp: int) -> None:
+    world.write(lines(0, 1))
+    os.utime(world.main, ns=(stamp, stamp))
+    world.sync()
+    world.settled([0, 1])
+    world.append(lines(2))
+    os.utime(world.main, ns=(stamp, stamp))
+    assert world.sync().lines_read == 1
+    world.settled([0, 1, 2])
+    os.truncate(world.main, len(lines(0)))
+    os.utime(world.main, ns=(stamp, stamp))
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2])
+
+
+def test_case_48_a_clock_that_jumps_by_a_day_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Timers belong to the daemon, another issue; a pass is timed by the monotonic clock."""
+    now = "2026-08-24T12:00:00.000Z"
+    monkeypatch.setattr(ingest, "utc_now", lambda: now)
+    monkeypatch.setattr(time, "time", lambda: pytest.fail("nothing may go by the wall clock"))
+    world.write(lines(0))
+    world.sync()
+    for now in ("2026-08-23T12:00:00.000Z", "2026-08-25T12:00:00.000Z", "1970-01-01T00:00:00.000Z"):
+        n = world.one("SELECT count(*) FROM messages")
+        world.append(lines(n))
+        report = world.sync()
+        assert report.lines_read == 1
+        assert report.seconds >= 0
+        assert world.source()["last_read_at"] == now
+    world.settled(range(4))
+
+
+def test_case_48_the_time_zone_of_the_machine_changes_nothing(world: World) -> None:
+    world.write(lines(0, 1))
+    for zone in ("Pacific/Kiritimati", "America/Los_Angeles"):
+        done = subprocess.run(
+            [sys.executable, "-m", "ctxdb", "--db", world.db, "sync", "--root", world.root],
+            env={**os.environ, "TZ": zone},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert world.one("SELECT min(timestamp) FROM messages") == "2026-08-24T00:00:00.000Z"
+        assert world.source()["last_read_at"].endswith("Z")
+    world.settled([0, 1])
