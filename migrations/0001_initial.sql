@@ -58,7 +58,7 @@ CREATE TABLE source_files (
   ctime_ns INTEGER, -- change time at the last look
   mark BLOB, -- hash of the first bytes and of the last bytes before offset: tells an append from a rewrite
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
-  attempting INTEGER, -- offset of a huge line being read: set before, cleared after, so that a crash on it is not repeated
+  attempting INTEGER, -- offset of a huge line being read: set before, cleared after, so that a crash on it is not repeated for ever; -1 - offset at the second try
   workflow_run TEXT -- wf_ folder it is in, for agents of a workflow
 );
 CREATE INDEX source_files_session_id ON source_files(session_id);
@@ -176,7 +176,7 @@ CREATE TABLE messages (
   block_keys TEXT, -- hashes of its content blocks: tells a replayed entry from a new one
   line_hash INTEGER, -- hash of the line, for entries without uuid
   nth INTEGER, -- how many equal lines came before, for entries without uuid
-  owner_rank TEXT -- sort key by which this line owns the entry
+  owner_flags INTEGER NOT NULL DEFAULT 0 -- how its line stands among copies: 8 wrapped in progress, 4 forked, 2 in another session's file, 1 of a background session
 );
 CREATE INDEX messages_uuid ON messages(uuid);
 CREATE INDEX messages_session_id ON messages(session_id, source_file_id, byte_start);
@@ -199,7 +199,7 @@ CREATE TABLE message_copies (
   timestamp TEXT, -- the copy's timestamp
   type TEXT, -- entry type of its line, as line_counts has it
   version TEXT, -- Claude Code version of its line
-  owner_rank TEXT, -- sort key by which it would own the entry
+  owner_flags INTEGER NOT NULL DEFAULT 0, -- as messages.owner_flags, for the copy's line
   line_hash INTEGER -- hash of the line, for entries without uuid
 );
 CREATE INDEX message_copies_message_id ON message_copies(message_id);

@@ -7,12 +7,15 @@ database that is newer than the code. A step that has shipped is never edited, o
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlite_utils import Migrations
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sqlite_utils import Database
 
 migrations = Migrations("ctxdb")
@@ -21,9 +24,20 @@ migrations = Migrations("ctxdb")
 APPLICATION_ID = 0x43545844
 
 
+def statements(script: str) -> Iterator[str]:
+    """The statements of a script. (executescript looks for their ends in quadratic time.)"""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if line.rstrip().endswith(";") and sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
 def _register(script: Path) -> None:
     def step(db: Database) -> None:
-        db.executescript(script.read_text(encoding="utf-8"))
+        for statement in statements(script.read_text(encoding="utf-8")):
+            db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     migrations(name=script.stem)(step)

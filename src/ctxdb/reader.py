@@ -201,8 +201,31 @@ def _unpack(data: bytes) -> Lines:
     )
 
 
-def _serve(tasks: Sequence[Task], pipe: Connection) -> None:
+def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
+    """Do as read_lines does, in a process that may die of it; raises ReaderDied then."""
+
+    def serve(pipe: Connection, ours: Connection) -> None:
+        ours.close()
+        with suppress(MemoryError):
+            pipe.send_bytes(_pack(read_lines(fd, offset, in_agent_file=in_agent_file)))
+
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=serve, args=(theirs, ours), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        return _unpack(ours.recv_bytes())
+    except EOFError:
+        raise ReaderDied from None
+    finally:
+        ours.close()
+        process.join()
+
+
+def _serve(tasks: Sequence[Task], pipe: Connection, ours: Connection) -> None:
     """The second process: read every file, send its lines, then what stopped it, if anything."""
+    ours.close()  # else this process would wait for itself to read, should the other one be killed
     gc.disable()  # records hold no cycles; looking for some would take a third of the time
     try:
         for task in tasks:
@@ -223,7 +246,7 @@ class ReaderProcess:
     def __init__(self, tasks: Sequence[Task]) -> None:
         context = multiprocessing.get_context("fork" if os.name == "posix" else None)
         self.pipe, theirs = context.Pipe(duplex=False)
-        self.process = context.Process(target=_serve, args=(tasks, theirs), daemon=True)
+        self.process = context.Process(target=_serve, args=(tasks, theirs, self.pipe), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -239,7 +262,12 @@ class ReaderProcess:
                 if failure is not None:
                     raise OSError(*failure)
                 return
-            yield _unpack(memoryview(data)[1:])
+            found = _unpack(data[1:])
+            if found.is_large:
+                self.pipe.recv_bytes()  # the end of this task: nobody asks further
+                yield found
+                return
+            yield found
 
     def close(self) -> None:
         """End the second process, whatever it is doing."""

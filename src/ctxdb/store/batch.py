@@ -20,7 +20,7 @@ from ctxdb.normalize import Event, Fact, Message, Skip
 from ctxdb.store import agents, sessions, turns, usage
 from ctxdb.store.copies import Copies
 from ctxdb.store.events import EventRows
-from ctxdb.store.model import Chunk, LineKey, Placed, SourceFile, Touched, owner_rank
+from ctxdb.store.model import Chunk, LineKey, Placed, SourceFile, Touched, owner_flags
 from ctxdb.store.parents import Parents
 from ctxdb.store.pulls import refresh_pulls
 from ctxdb.store.repeats import Repeats
@@ -30,14 +30,14 @@ _INSERT_MESSAGE = (
     "INSERT INTO messages (id, uuid, session_id, agent_id, turn_id, parent_uuid, type, subtype,"
     " kind, timestamp, model, api_message_id, request_id, stop_reason, text, thinking,"
     " is_sidechain, cwd, git_branch, version, data, source_file_id, byte_start, byte_length,"
-    f" block_keys, line_hash, nth, owner_rank) VALUES ({', '.join('?' * 28)})"
+    f" block_keys, line_hash, nth, owner_flags) VALUES ({', '.join('?' * 28)})"
 )
 _UPDATE_MESSAGE = (
     "UPDATE messages SET uuid = ?, session_id = ?, agent_id = ?, turn_id = ?, parent_uuid = ?,"
     " type = ?, subtype = ?, kind = ?, timestamp = ?, model = ?, api_message_id = ?,"
     " request_id = ?, stop_reason = ?, text = ?, thinking = ?, is_sidechain = ?, cwd = ?,"
     " git_branch = ?, version = ?, data = ?, source_file_id = ?, byte_start = ?, byte_length = ?,"
-    " block_keys = ?, line_hash = ?, nth = ?, owner_rank = ? WHERE id = ?"
+    " block_keys = ?, line_hash = ?, nth = ?, owner_flags = ? WHERE id = ?"
 )
 _COUNT_LINES = (
     "INSERT INTO line_counts VALUES (?, ?, ?, ?, ?, ?)"
@@ -80,7 +80,7 @@ def _message_values(placed: Placed) -> tuple[Any, ...]:
         rec.block_keys,
         rec.line_hash,
         placed.nth,
-        owner_rank(rec, placed.session_id, placed.file),
+        owner_flags(rec, placed.session_id, placed.file),
     )
 
 
@@ -99,6 +99,7 @@ class Batch:
             conn, self.touched, self.replace, lambda *place: reread(conn, *place)
         )
         self.filled: list[Placed] = []  # lines that fill a row of messages
+        self.replaced: set[int] = set()  # rows of messages that have changed hands
         self.new_turns: list[tuple[Any, ...]] = []
         self.counts: Counter[tuple[int, LineKey]] = Counter()
         self.agent_turns: dict[tuple[str | None, str], int | None] = {}
@@ -421,6 +422,7 @@ class Batch:
             item.turn_id = self.agent_turns[key]
         self.conn.execute(_UPDATE_MESSAGE, (*_message_values(item), item.id))
         self.filled.append(item)
+        self.replaced.add(item.id)
         usage.drop_lines(self.conn, item.id, self.touched)
         agents.drop_facts(self.conn, item.id, self.touched)
         self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
@@ -563,7 +565,7 @@ class Batch:
     def _finish(self, placed: list[Placed]) -> None:
         """Make anew what the batch has touched, from the lines up to the sessions."""
         self.copies.settle()
-        self.parents.write(placed, self.filled)
+        self.parents.write(placed, self.filled, self.replaced)
         for file_id in sorted(self.touched.retell):
             turns.retell_file(self.conn, file_id, self.touched)
         agents.refresh(self.conn, self.touched)

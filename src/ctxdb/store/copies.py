@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ctxdb.store.model import Placed, Touched, owner_rank
+from ctxdb.store.model import WRAPPED, Placed, Touched, owner_flags, owner_rank
 from ctxdb.store.sessions import recount_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OWNER = (
-    "SELECT id, uuid, session_id, source_file_id, byte_start, byte_length, timestamp, owner_rank,"
+    "SELECT id, uuid, session_id, source_file_id, byte_start, byte_length, timestamp, owner_flags,"
     " type, version, block_keys, line_hash FROM messages WHERE id = ?"
 )
 
@@ -34,7 +34,7 @@ class Owner:
         "byte_start",
         "id",
         "line_hash",
-        "owner_rank",
+        "owner_flags",
         "session_id",
         "source_file_id",
         "timestamp",
@@ -52,7 +52,7 @@ class Owner:
             self.byte_start,
             self.byte_length,
             self.timestamp,
-            self.owner_rank,
+            self.owner_flags,
             self.type,
             self.version,
             self.block_keys,
@@ -62,7 +62,7 @@ class Owner:
     @property
     def line_type(self) -> str:
         """The type its line is counted under: a wrapped entry stands on a progress line."""
-        return "progress" if self.owner_rank.startswith("1") else self.type
+        return "progress" if self.owner_flags & WRAPPED else self.type
 
 
 class Copies:
@@ -101,7 +101,7 @@ class Copies:
             return "stored"
         self.conn.execute(
             "INSERT INTO message_copies (message_id, uuid, session_id, source_file_id, byte_start,"
-            " byte_length, timestamp, type, version, owner_rank, line_hash)"
+            " byte_length, timestamp, type, version, owner_flags, line_hash)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 message_id,
@@ -113,7 +113,7 @@ class Copies:
                 rec.timestamp,
                 rec.line_type,
                 rec.version,
-                owner_rank(rec, placed.session_id, placed.file),
+                owner_flags(rec, placed.session_id, placed.file),
                 rec.line_hash,
             ),
         )
@@ -154,9 +154,11 @@ class Copies:
         self._take_over(owner, placed)
 
     def _precedes(self, placed: Placed, owner: Owner) -> bool:
-        rank = owner_rank(placed.rec, placed.session_id, placed.file)
-        if rank != owner.owner_rank:
-            return bool(rank < owner.owner_rank)
+        flags = owner_flags(placed.rec, placed.session_id, placed.file)
+        rank = owner_rank(flags, placed.rec.timestamp)
+        other = owner_rank(owner.owner_flags, owner.timestamp)
+        if rank != other:
+            return rank < other
         if placed.session_id != owner.session_id:
             return self._session_rank(placed.session_id) < self._session_rank(owner.session_id)
         if placed.file.id == owner.source_file_id:
@@ -181,7 +183,7 @@ class Copies:
             return  # its line is gone
         self.conn.execute(
             "INSERT INTO message_copies (message_id, uuid, session_id, source_file_id, byte_start,"
-            " byte_length, timestamp, type, version, owner_rank, line_hash)"
+            " byte_length, timestamp, type, version, owner_flags, line_hash)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 owner.id,
@@ -193,7 +195,7 @@ class Copies:
                 owner.timestamp,
                 owner.line_type,
                 owner.version or "",
-                owner.owner_rank,
+                owner.owner_flags,
                 owner.line_hash,
             ),
         )
@@ -277,7 +279,8 @@ class Copies:
         ties = self.conn.execute(
             "SELECT m.id, c.id, m.session_id, c.session_id, c.source_file_id, c.byte_start,"
             "  c.byte_length FROM message_copies c JOIN messages m ON m.id = c.message_id"
-            " WHERE c.owner_rank = m.owner_rank AND c.session_id IS NOT m.session_id"
+            " WHERE c.owner_flags = m.owner_flags AND c.timestamp IS m.timestamp"
+            "  AND c.session_id IS NOT m.session_id"
             "  AND (c.session_id IN (SELECT value FROM json_each(?1))"
             "   OR m.session_id IN (SELECT value FROM json_each(?1)))",
             (orjson.dumps(sessions).decode(),),

@@ -17,8 +17,6 @@ from ctxdb.store import agents
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.tools import is_relative
 
-_TITLES = frozenset(("custom-title", "ai-title", "worktree-state", "relocated"))
-
 
 class EventRows:
     """The events of one batch."""
@@ -29,6 +27,7 @@ class EventRows:
         self.new: list[tuple[Event, SourceFile, int, int]] = []  # event, file, nth, id
         self.copies: list[tuple[int, int, int, int]] = []
         self.moved: list[tuple[int, int, int]] = []
+        self.places: set[tuple[str, int]] = set()  # sessions that events name, and where
         self.ids: dict[int, int] = {}  # id() of a stored event -> its row
 
     def place(self, chunks: list[Chunk]) -> None:
@@ -126,6 +125,11 @@ class EventRows:
             rows,
         )
         self.conn.executemany(
+            "INSERT INTO _session_files (session_id, source_file_id) VALUES (?, ?)"
+            " ON CONFLICT DO NOTHING",
+            self.places,
+        )
+        self.conn.executemany(
             "UPDATE events SET byte_start = ?, byte_length = ? WHERE id = ?", self.moved
         )
         self.conn.executemany(
@@ -135,15 +139,8 @@ class EventRows:
         )
 
     def _tell(self, event: Event, session_id: str, file: SourceFile) -> None:
-        if event.type in _TITLES or event.summary:
-            self.touched.sessions.add(session_id)
-        self.conn.execute(
-            "INSERT INTO _session_files (session_id, source_file_id) VALUES (?, ?)"
-            " ON CONFLICT DO NOTHING",
-            (session_id, file.id),
-        )
-        if self.conn.execute("SELECT 1 FROM sessions WHERE id = ?", (session_id,)).fetchone() is None:
-            self.touched.sessions.add(session_id)
+        self.touched.sessions.add(session_id)
+        self.places.add((session_id, file.id))
         if event.facts:
             agents.add_facts(self.conn, session_id, event.facts, None, self.touched)
         if event.type == "pr-link":

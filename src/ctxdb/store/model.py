@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -10,12 +9,10 @@ from ctxdb.normalize import Message, Record
 
 LineKey = tuple[str, str, str, str]  # type, version, outcome, reason
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-
 
 def is_uuid(text: str) -> bool:
     """Other ids repeat between sessions, so they are unique within their session only."""
-    return _UUID.fullmatch(text) is not None
+    return len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
 
 
 def entry_key(uuid: str, session_id: str | None) -> str:
@@ -98,13 +95,23 @@ class Touched:
     calls: set[str] = field(default_factory=set)  # tool_use_ids of calls that start agents
 
 
-def owner_rank(rec: Message, session_id: str | None, file: SourceFile) -> str:
+WRAPPED, FORKED, FOREIGN, BACKGROUND = 8, 4, 2, 1
+
+
+def owner_flags(rec: Message, session_id: str | None, file: SourceFile) -> int:
+    """What counts against a line as the owner of its entry."""
+    return (
+        (WRAPPED if rec.nested else 0)
+        | (FORKED if rec.forked_from or rec.forked_session else 0)
+        | (0 if session_id == file.session_id else FOREIGN)
+        | (BACKGROUND if rec.background else 0)
+    )
+
+
+def owner_rank(flags: int, timestamp: str | None) -> tuple[int, str, int]:
     """Sort key of a line among the copies of its entry; the smallest owns it.
 
     An agent's own file before an agent_progress line that wraps the same entry; a line without
     forkedFrom; a line in its own session's file; the earliest; one not of a background session.
     """
-    foreign = "0" if session_id == file.session_id else "1"
-    forked = "1" if rec.forked_from or rec.forked_session else "0"
-    background = "1" if rec.background else "0"
-    return f"{int(rec.nested)}{forked}{foreign} {rec.timestamp or '~'} {background}"
+    return flags & ~BACKGROUND, timestamp or "~", flags & BACKGROUND

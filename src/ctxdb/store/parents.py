@@ -103,21 +103,26 @@ class Parents:
         ).fetchone()
         return row[0] if row else None
 
-    def write(self, placed: list[Placed], filled: list[Placed]) -> None:
+    def write(self, placed: list[Placed], filled: list[Placed], replaced: set[int]) -> None:
         """Remember the skipped lines, and settle parents that this batch alone cannot tell.
 
         `parent_uuid` names stored entries only: a parent that is a copy stands for its owner, one
-        that is nowhere is kept aside until it comes. `filled` are the lines that own their rows.
+        that is nowhere is kept aside until it comes. `filled` are the lines that own their rows,
+        `replaced` the rows that have another owner than before.
         """
         self.conn.executemany(
             "INSERT OR REPLACE INTO _skipped_parents VALUES (?, ?)",
             [(uuid, self.ancestor(uuid)) for uuid in self.skipped],
         )
         came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
-        stored = {item.rec.uuid for item in filled}
+        last = {item.id: item for item in filled}  # a row may have changed hands within the batch
+        self.conn.executemany(
+            "DELETE FROM _orphans WHERE message_id = ?", [(row,) for row in replaced]
+        )
+        stored = {item.rec.uuid for item in last.values()}
         open_ends: list[tuple[int, str]] = [
             (item.id, item.parent_uuid)
-            for item in filled
+            for item in last.values()
             if item.parent_uuid is not None and item.parent_uuid not in stored
         ]
         came.update(self.skipped)

@@ -41,13 +41,13 @@ class Repeats:
             known.update(keys)
             if not repeated and rec.block_keys and rec.timestamp is not None:
                 replay = (item.session_id, item.agent_id, rec.type, rec.timestamp)
-                blocks = _blocks(rec.block_keys)
                 others = replayed.get(replay)
                 if others is None:
-                    replayed[replay] = [blocks]
+                    replayed[replay] = [rec.block_keys]
                 else:
-                    repeated = any(blocks <= other or other <= blocks for other in others)
-                    others.append(blocks)
+                    blocks = _blocks(rec.block_keys)
+                    repeated = any(blocks <= (o := _blocks(k)) or o <= blocks for k in others)
+                    others.append(rec.block_keys)
             (again if repeated else fresh).append(item)
         return fresh, again
 
@@ -76,16 +76,27 @@ class Repeats:
                 keys.add(f"line {session_id} {line_hash} {nth}")
         return keys
 
-    def _replay_candidates(self, placed: list[Placed]) -> dict[ReplayKey, list[frozenset[str]]]:
-        found: dict[ReplayKey, list[frozenset[str]]] = {}
-        times = sorted({p.rec.timestamp for p in placed if p.rec.timestamp and p.rec.block_keys})
+    def _replay_candidates(self, placed: list[Placed]) -> dict[ReplayKey, list[str]]:
+        found: dict[ReplayKey, list[str]] = {}
+        sessions = {item.session_id for item in placed}
+        known = {
+            session_id
+            for (session_id,) in self.conn.execute(
+                "SELECT DISTINCT s.session_id FROM json_each(?) j"
+                " CROSS JOIN _session_files s ON s.session_id = j.value",
+                (orjson.dumps([s for s in sessions if s is not None]).decode(),),
+            )
+        }
+        known.add(None)
+        times = {p.rec.timestamp for p in placed if p.rec.block_keys and p.session_id in known}
+        times.discard(None)
         for session_id, agent_id, kind, at, keys in self.conn.execute(
             "SELECT m.session_id, m.agent_id, m.type, m.timestamp, m.block_keys"
             " FROM json_each(?) j CROSS JOIN messages m ON m.timestamp = j.value"
             " WHERE m.block_keys IS NOT NULL",
-            (orjson.dumps(times).decode(),),
+            (orjson.dumps(sorted(t for t in times if t)).decode(),),
         ):
-            found.setdefault((session_id, agent_id, kind, at), []).append(_blocks(keys))
+            found.setdefault((session_id, agent_id, kind, at), []).append(keys)
         return found
 
     def _count_equal_lines(self, items: list[Placed]) -> None:
