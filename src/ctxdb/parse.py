@@ -82,14 +82,15 @@ def parse(data: bytes) -> Parsed | Bad | None:
 
     Every string that comes back encodes to UTF-8.
     """
-    if len(data) > BIG_LINE_BYTES and _too_heavy(data):
+    size = len(data)
+    if size > BIG_LINE_BYTES and _too_heavy(data):
         return Bad("too_many_values")
     try:
         value = _loads(data)
     except ValueError:
         return _mend(data)
     if type(value) is dict:
-        return Parsed([(0, len(data), value)])
+        return Parsed([(0, size, value)])
     return Bad("not_object")
 
 
