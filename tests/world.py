@@ -28,17 +28,16 @@ SESSION = "5e551000-0000-4000-8000-00000000000a"
 OTHER_SESSION = "5e551000-0000-4000-8000-00000000000b"
 NOBODY = 65534
 
-# Imports what a sync needs, makes batches of a few lines, and runs the command line. With `second`
-# as its first argument even the smallest sync reads in a second process.
+# Makes batches of a few lines, and runs the command line. With READER=second in the environment
+# even the smallest sync reads in a second process.
 SMALL_BATCHES = """
-import sys
+import os
 from ctxdb import ingest, reader, tail
 ingest.BATCH_BYTES = ingest.BATCH_LINES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
-if sys.argv[1] == "second":
-    ingest.SECOND_PROCESS_BYTES = 0
-    del sys.argv[1]
+if os.environ.get("READER") == "second":
+    ingest.SECOND_PROCESS_BYTES = 1
 from ctxdb.cli import main
 main()
 """

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -24,7 +24,16 @@ from ctxdb.errors import CtxdbError
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
 from ctxdb.lock import WriterLock
 from ctxdb.progress import Progress, human_bytes
-from ctxdb.reader import InlineReader, Lines, Reader, ReaderDied, ReaderProcess, Task, read_lines
+from ctxdb.reader import (
+    InlineReader,
+    Lines,
+    Reader,
+    ReaderDied,
+    ReaderProcess,
+    Task,
+    read_apart,
+    read_lines,
+)
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import agents, sessions, sources
@@ -117,6 +126,7 @@ class Pass:
         self.progress = progress
         self.report = SyncReport()
         self.now = utc_now()
+        self.announced = False  # a huge line is marked in the database as being read
 
     def run(self) -> SyncReport:
         """Bring the database up to date with the files."""
@@ -131,6 +141,9 @@ class Pass:
         gc.disable()
         try:
             self._read(work, total)
+        except BaseException as e:
+            self._survived(e)
+            raise
         finally:
             gc.enable()
         self.report.seconds = round(time.monotonic() - began, 3)
@@ -295,8 +308,7 @@ class Pass:
             at = found.end
 
     def _large(self, one: _Work, offset: int) -> Iterator[Chunk]:
-        """From a huge line on: it is announced in the database before it is parsed, so that a
-        process that dies of it does not die of it again."""
+        """From a huge line on, each such line apart."""
         file = one.item.file
         fd = open_regular(one.item.open_path)
         try:
@@ -304,19 +316,40 @@ class Pass:
                 agent = file.agent_id is not None
                 found = read_lines(fd, offset, in_agent_file=agent, parse_large=False)
                 if found.is_large:
-                    give_up = one.item.attempting == offset
-                    with write_transaction(self.conn):
-                        self.conn.execute(
-                            "UPDATE source_files SET attempting = ? WHERE id = ?",
-                            (offset, file.id),
-                        )
-                    found = read_lines(fd, offset, in_agent_file=agent, give_up=give_up)
+                    found = self._huge_line(one, fd, offset)
                 yield _chunk(file, found)
                 offset = found.end
                 if found.at_end:
                     return
         finally:
             os.close(fd)
+
+    def _huge_line(self, one: _Work, fd: int, offset: int) -> Lines:
+        """Announce the line in the database, then parse it: who dies of it shall not do so for ever.
+
+        It may have been killed for another reason. So the second try is made in a process of its
+        own, and only the third time the line is passed over.
+        """
+        agent = one.item.file.agent_id is not None
+        tried = one.item.attempting
+        failed = 0 if tried is None else {offset: 1, -1 - offset: 2}.get(tried, 0)
+        if failed < 2:
+            self.announced = True
+            with write_transaction(self.conn):
+                self.conn.execute(
+                    "UPDATE source_files SET attempting = ? WHERE id = ?",
+                    (-1 - offset if failed else offset, one.item.file.id),
+                )
+            with suppress(MemoryError, ReaderDied):
+                read = read_apart if failed else read_lines
+                return read(fd, offset, in_agent_file=agent)
+        return read_lines(fd, offset, in_agent_file=agent, give_up=True)
+
+    def _survived(self, error: BaseException) -> None:
+        """What ends a pass but not the process (Ctrl-C, a full disk) is not a huge line's doing."""
+        if self.announced and not isinstance(error, MemoryError):
+            with suppress(sqlite3.Error):
+                self.conn.execute("UPDATE source_files SET attempting = NULL")
 
     def _store(self, chunks: list[Chunk]) -> None:
         if not chunks:

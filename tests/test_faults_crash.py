@@ -1,0 +1,481 @@
+"""Fault cases 1, 2, 5, 6 and 9: crashes, at every point and at any.
+
+Numbers are those of the fault catalogue. A crash is SIGKILL, sent to a real `sync` at a commit (the
+hook CTXDB_TEST_KILL) or at a random moment, or a write-ahead log that ends anywhere. Cases 3, 4, 7
+and 8 are about the daemon, which is another issue.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ctxdb.lock import WriterLock
+from world import SMALL_BATCHES, World, line, lines, texts, uuid_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+KILLED = -signal.SIGKILL
+HUGE = 5 << 20  # a line that is announced before it is parsed
+
+
+def killed_sync(world: World, point: str, reader: str = "first") -> Any:
+    env = {**os.environ, "CTXDB_TEST_KILL": point, "READER": reader}
+    return world.cli("sync", "--json", code=SMALL_BATCHES, env=env)
+
+
+def restore(world: World, data: bytes) -> None:
+    for suffix in ("-wal", "-shm"):
+        world.db.with_name(world.db.name + suffix).unlink(missing_ok=True)
+    world.db.write_bytes(data)
+
+
+# -- at every commit -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", ["first", "second"])
+def test_case_1_and_2_killed_before_or_after_any_commit_a_sync_is_finished_by_the_next_one(
+    world: World, reader: str
+) -> None:
+    """Case 1 is the kill after a commit, case 2 the kill before it."""
+    world.write(lines(*range(12)))
+    world.write(lines(*range(20, 26), sessionId="other"), world.file("p/other.jsonl"))
+    empty = world.db.read_bytes()
+    seen: list[tuple[str, list[str]]] = []
+    for n in range(1, 50):
+        ends = []
+        for point in ("before_commit", "after_commit"):
+            restore(world, empty)
+            done = killed_sync(world, f"{point}:{n}", reader)
+            ends.append(done.returncode)
+            if done.returncode == 0:
+                continue
+            assert (done.returncode, done.stdout) == (KILLED, "")
+            world.offsets_agree()
+            seen.append((point, world.texts()))
+            world.sync()
+            world.settled([*range(12), *range(20, 26)])
+        if ends == [0, 0]:
+            break
+    before = [found for point, found in seen if point == "before_commit"]
+    after = [found for point, found in seen if point == "after_commit"]
+    # Nothing of a batch is there before its commit, all of it afterwards.
+    assert before == [[], *after[:-1]]
+    assert len(after) >= 5
+    assert after[-1] == texts([*range(12), *range(20, 26)])
+
+
+def test_case_2_a_killed_rewrite_keeps_what_the_old_file_said(world: World) -> None:
+    world.write(lines(*range(12)))
+    world.sync()
+    world.write(lines(*range(6), *range(30, 42)))
+    for n in range(1, 50):
+        done = killed_sync(world, f"before_commit:{n}")
+        if done.returncode == 0:
+            break
+        assert set(texts(range(12))) <= set(world.texts())
+        assert len(world.texts()) == len(set(world.texts()))
+    assert n > 2
+    world.settled([*range(12), *range(30, 42)])
+
+
+def test_case_2_a_sync_that_is_killed_again_and_again_gets_done_all_the_same(
+    world: World,
+) -> None:
+    world.write(lines(*range(40)))
+    kills = 0
+    while killed_sync(world, "after_commit:2").returncode:
+        kills += 1
+        world.offsets_agree()
+    assert kills > 3
+    world.settled(range(40))
+
+
+# -- at any moment -------------------------------------------------------------------------------
+
+# Imports once; each line on its standard input starts a process that syncs until it is killed.
+STARTER = """
+import os, random, sys
+from pathlib import Path
+from ctxdb import ingest, reader, tail
+from ctxdb.config import Config
+from ctxdb.progress import NullProgress
+ingest.BATCH_LINES = 3
+reader.read_lines.__kwdefaults__["want_bytes"] = 1
+tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
+config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
+for row in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            if row == "second\\n":
+                ingest.SECOND_PROCESS_BYTES = 1
+            while True:
+                ingest.sync(config, wait=True, progress=NullProgress())
+        finally:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+    print(child, flush=True)
+    print(os.waitpid(child, 0)[1], flush=True)
+"""
+
+
+class TornWriter(threading.Thread):
+    """Appends lines to several files in pieces that end anywhere, as fast as a busy session."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        super().__init__()
+        self.random = random.Random(seed)
+        self.files = [world.file(f"p{n}/{n}.jsonl") for n in range(3)]
+        self.rest = [b""] * len(self.files)
+        self.numbers: list[int] = []
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        while not self.stop.wait(0.001):
+            at = self.random.randrange(len(self.files))
+            if not self.rest[at]:
+                self.rest[at] = self.some_lines()
+            cut = self.random.randrange(1, len(self.rest[at]) + 1)
+            self.write(at, cut)
+        for at, rest in enumerate(self.rest):
+            self.write(at, len(rest))
+
+    def some_lines(self) -> bytes:
+        first = len(self.numbers)
+        new = range(first, first + self.random.choice((1, 1, 2, 7)))
+        self.numbers += new
+        return lines(*new)
+
+    def write(self, at: int, cut: int) -> None:
+        with self.files[at].open("ab") as file:
+            file.write(self.rest[at][:cut])
+        self.rest[at] = self.rest[at][cut:]
+
+
+def kill_loop(world: World, kills: int, seed: int) -> None:
+    writer = TornWriter(world, seed)
+    chance = random.Random(seed)
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, world.db, world.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert starter.stdin is not None
+    assert starter.stdout is not None
+    assert starter.stderr is not None
+    writer.start()
+    try:
+        for n in range(kills):
+            starter.stdin.write("second\n" if n % 3 == 2 else "first\n")
+            starter.stdin.flush()
+            child = int(starter.stdout.readline())
+            time.sleep(chance.uniform(0.005, 0.25))
+            os.kill(child, signal.SIGKILL)
+            status = int(starter.stdout.readline())
+            assert os.WIFSIGNALED(status), "the sync ended before it was killed"
+            world.offsets_agree()
+    finally:
+        writer.stop.set()
+        writer.join()
+        _, problems = starter.communicate(timeout=30)
+    assert problems == ""
+    world.sync()
+    assert len(writer.numbers) > kills
+    world.settled(writer.numbers)
+
+
+def test_case_1_killed_at_random_under_a_torn_writer_nothing_is_lost_or_doubled(
+    world: World,
+) -> None:
+    kill_loop(world, kills=25, seed=1)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [2, 3, 4])
+def test_case_1_killed_120_times_under_a_torn_writer_nothing_is_lost_or_doubled(
+    world: World, seed: int
+) -> None:
+    kill_loop(world, kills=120, seed=seed)
+
+
+def test_case_1_the_second_process_ends_when_the_first_one_is_killed(world: World) -> None:
+    with world.main.open("wb") as file:
+        for n in range(3000):
+            file.write(line(n, "words " * 500))
+    code = SMALL_BATCHES.replace("from ctxdb.cli", "print('go', flush=True)\nfrom ctxdb.cli")
+    # Only this process and its reader hold the other end of the pipe.
+    ours, theirs = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, "--db", world.db, "sync", "--root", world.root],
+        stdout=theirs,
+        pass_fds=(theirs,),
+        env={**os.environ, "CTXDB_TEST_KILL": "after_commit:3", "READER": "second"},
+    )
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as pipe:
+        assert child.wait(30) == KILLED
+        ended = threading.Event()
+        waiter = threading.Thread(target=lambda: (pipe.read(), ended.set()), daemon=True)
+        waiter.start()
+        assert ended.wait(20), "the reading process lives on without its parent"
+        waiter.join()
+    with WriterLock(world.db):
+        pass  # and holds no lock
+
+
+# -- power loss ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unfinished(world: World) -> Iterator[World]:
+    """A world whose sync was killed: all that it wrote is still in the write-ahead log."""
+    world.db.unlink()  # so that the schema is in the log too
+    world.write(lines(*range(60)))
+    world.write(lines(*range(70, 80), sessionId="other"), world.file("p/other.jsonl"))
+    done = killed_sync(world, "after_commit:12")
+    assert done.returncode == KILLED
+    assert side(world, "-wal").stat().st_size > 100_000
+    return world
+
+
+ALL_NUMBERS = [*range(60), *range(70, 80)]
+
+
+def side(world: World, suffix: str) -> Path:
+    return world.db.with_name(world.db.name + suffix)
+
+
+def torn_wal_sweep(world: World, cuts: list[int]) -> None:
+    database, log = world.db.read_bytes(), side(world, "-wal").read_bytes()
+    states = set()
+    for cut in [0, len(log), *cuts]:
+        restore(world, database)
+        side(world, "-wal").write_bytes(log[:cut])
+        with closing(sqlite3.connect(world.db)) as conn:
+            assert conn.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+            has_schema = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+        if has_schema:
+            world.offsets_agree()
+            states.add(world.one("SELECT count(*) FROM messages"))
+        world.sync()
+        assert world.texts() == texts(ALL_NUMBERS)
+        world.offsets_agree()
+    assert len(states) > 5
+    world.settled(ALL_NUMBERS)
+
+
+def cuts_of(world: World, count: int, seed: int) -> list[int]:
+    size = side(world, "-wal").stat().st_size
+    chance = random.Random(seed)
+    return [chance.randrange(size) for _ in range(count)]
+
+
+def test_case_5_a_log_that_ends_anywhere_gives_rows_and_offsets_that_agree(
+    unfinished: World,
+) -> None:
+    torn_wal_sweep(unfinished, cuts_of(unfinished, 40, seed=5))
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(900)
+def test_case_5_a_log_that_ends_in_400_places_gives_rows_and_offsets_that_agree(
+    unfinished: World,
+) -> None:
+    torn_wal_sweep(unfinished, cuts_of(unfinished, 400, seed=6))
+
+
+def test_case_5_a_log_with_garbage_in_it_ends_where_the_garbage_begins(unfinished: World) -> None:
+    world = unfinished
+    database, log = world.db.read_bytes(), side(world, "-wal").read_bytes()
+    for at in cuts_of(world, 10, seed=7):
+        restore(world, database)
+        side(world, "-wal").write_bytes(log[:at] + os.urandom(5000) + log[at + 5000 :])
+        world.sync()
+        assert world.texts() == texts(ALL_NUMBERS)
+        world.offsets_agree()
+    world.settled(ALL_NUMBERS)
+
+
+@pytest.mark.parametrize("shm", ["missing", "empty", "garbage", "zeros", "too long"])
+def test_case_6_a_log_without_its_index_or_with_a_broken_one_is_recovered(
+    unfinished: World, shm: str
+) -> None:
+    world = unfinished
+    index = side(world, "-shm")
+    size = index.stat().st_size if index.exists() else 32768
+    before = None
+    if shm == "missing":
+        index.unlink(missing_ok=True)
+    else:
+        index.write_bytes(
+            {
+                "empty": b"",
+                "garbage": random.Random(1).randbytes(size),
+                "zeros": bytes(size),
+                "too long": bytes(size) + b"x" * 100_000,
+            }[shm]
+        )
+    with closing(sqlite3.connect(world.db)) as conn:
+        before = conn.execute("SELECT count(*) FROM messages").fetchone()[0]
+    assert before > 0
+    world.offsets_agree()
+    world.sync()
+    world.settled(ALL_NUMBERS)
+
+
+# -- a huge line ---------------------------------------------------------------------------------
+
+
+def huge_world(world: World) -> int:
+    """A huge line between others; the number of the commit that announces it."""
+    world.write(line(0) + line(1, "words, " * (HUGE // 7)) + lines(2, 3))
+    world.write(lines(5, 6), world.file("z/z.jsonl"))
+    saved = world.db.read_bytes()
+    for n in range(1, 20):
+        restore(world, saved)
+        done = killed_sync(world, f"after_commit:{n}")
+        assert done.returncode == KILLED
+        if world.source()["attempting"] is not None:
+            restore(world, saved)
+            return n
+    raise AssertionError("the line is never announced")
+
+
+def test_case_9_a_process_that_dies_of_a_huge_line_does_not_die_of_it_for_ever(
+    world: World,
+) -> None:
+    """Killed at the same line, the third time it is passed over and recorded."""
+    nth = huge_world(world)
+    for _ in range(2):
+        assert killed_sync(world, f"after_commit:{nth}").returncode == KILLED
+        assert world.source()["attempting"] is not None
+        nth = 2 if world.source()["offset"] else nth
+    world.sync()
+    assert [reason for *_, reason in world.errors()] == ["too_large"]
+    assert world.source()["attempting"] is None
+    world.settled([0, 2, 3, 5, 6])
+
+
+def test_case_9_a_huge_line_whose_process_was_killed_once_is_read_in_full(world: World) -> None:
+    """It need not have been the line's doing: nothing complete is lost to a single crash."""
+    nth = huge_world(world)
+    assert killed_sync(world, f"after_commit:{nth}").returncode == KILLED
+    world.sync()
+    assert world.errors() == []
+    assert len(world.texts()) == 6
+    assert world.one("SELECT length(text) FROM messages WHERE uuid = ?", uuid_of(1)) > HUGE - 10
+    world.sound()
+
+
+def test_case_9_a_huge_line_that_was_interrupted_is_read_in_full_however_often(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge_world(world)
+    from ctxdb import ingest
+
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        with monkeypatch.context() as patch:
+            patch.setattr(ingest.Batch, "write", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                world.sync()
+    assert world.source()["attempting"] is None
+    world.sync()
+    assert world.errors() == []
+    assert len(world.texts()) == 6
+
+
+LIMITED = """
+import os, resource
+from ctxdb import cli, ingest
+import sqlite_utils
+with open("/proc/self/statm") as file:
+    used = int(file.read().split()[0]) * resource.getpagesize()
+limit = used + (int(os.environ["MEGABYTES"]) << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+cli.main()
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs /proc")
+@pytest.mark.parametrize("megabytes", ["45", "90"])
+def test_case_9_a_line_that_does_not_fit_in_memory_is_passed_over(
+    world: World, megabytes: str
+) -> None:
+    """Under a limit on memory, as in a container. Whatever the parser does when there is none
+    left, the next sync or the one after it gets past the line."""
+    many = ",".join(f'"{n:05}"' for n in range(1_500_000)).encode()
+    huge = line(1, extra="HERE").replace(b'"HERE"', b"[" + many + b"]")
+    world.write(line(0) + huge + lines(2, 3))
+    world.write(lines(5, 6), world.file("z/z.jsonl"))
+    for _ in range(3):
+        env = {**os.environ, "MEGABYTES": megabytes}
+        done = world.cli("sync", "--json", code=LIMITED, env=env)
+        if done.returncode == 0:
+            break
+    assert done.returncode == 0, done.stderr
+    assert set(texts([0, 2, 3, 5, 6])) <= set(world.texts())
+    assert [reason for *_, reason in world.errors()] == ["too_large"]
+    world.settled([0, 2, 3, 5, 6])
+
+
+def test_a_huge_line_does_not_mix_up_files_that_a_second_process_reads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ctxdb import ingest
+
+    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    huge = line(1, "words, " * (HUGE // 7))
+    world.write(line(0) + huge + lines(2), world.file("a/a.jsonl"))
+    world.write(huge, world.file("b/b.jsonl"))
+    world.write(lines(5, 6), world.file("c/c.jsonl"))
+    world.write(lines(7, 8, 9), world.file("d/d.jsonl"))
+    world.sync()
+    assert [text for text in world.texts() if text.startswith("line")] == texts(
+        [0, 2, *range(5, 10)]
+    )
+    assert world.ask("SELECT lines FROM source_files ORDER BY path") == [(3,), (1,), (2,), (3,)]
+    world.sound()
+
+
+def test_a_second_process_that_is_killed_is_replaced_by_the_first(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ctxdb import ingest, reader
+
+    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    here = os.getpid()
+    real = reader.read_lines
+
+    def die_midway(fd: int, offset: int, **more: Any) -> Any:
+        if os.getpid() != here and offset > 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(fd, offset, **{**more, "want_bytes": 1})
+
+    monkeypatch.setattr(reader, "read_lines", die_midway)
+    monkeypatch.setattr(reader.read_block, "__defaults__", (2000, 1 << 24))
+    world.write(lines(*range(30)))
+    world.write(lines(*range(40, 50)), world.file("z/z.jsonl"))
+    report = world.sync()
+    assert report.lines_read == 40
+    monkeypatch.undo()
+    world.settled([*range(30), *range(40, 50)])
