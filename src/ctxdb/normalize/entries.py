@@ -7,6 +7,7 @@ later (verify, a change of owner) and means the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 from zlib import crc32
 
@@ -67,6 +68,24 @@ def _images(content: Any) -> list[dict[str, Any]]:
     return found
 
 
+def _one_block(block: Any, record: Message) -> bool:
+    """The usual assistant line: one block of a usual kind. False leaves it to the careful way."""
+    if type(block) is not dict:
+        return False
+    what = block.get("type")
+    if what == "text":
+        record.text = text_of(block.get("text"))
+    elif what == "thinking":
+        record.thinking = text_of(block.get("thinking"))
+    elif what == "tool_use":
+        call = read_call(block)
+        record.calls = [call] if call is not None else None
+    else:
+        return False
+    record.subtype = what
+    return True
+
+
 def _assistant(entry: dict[str, Any], record: Message) -> None:
     message = dict_of(entry.get("message"))
     record.model = text_of(message.get("model"))
@@ -76,6 +95,11 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     content = message.get("content")
     synthetic = record.model == "<synthetic>" or entry.get("isApiErrorMessage") is True
     record.kind = "synthetic" if synthetic else "assistant"
+    if type(content) is list and len(content) == 1 and _one_block(content[0], record):
+        record.usage = usage_rows(entry, message)
+        record.block_keys = _block_key(content[0])
+        record.data = side_data(entry, message, [])
+        return
     texts: list[str] = []
     thoughts: list[str] = []
     calls: list[Call] = []
@@ -111,7 +135,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.results = results or None
     record.usage = usage_rows(entry, message)
     record.block_keys = _block_keys(content)
-    record.data = side_data(entry, message, _images(content))
+    record.data = side_data(entry, message, [])
 
 
 def _user(entry: dict[str, Any], record: Message) -> None:
@@ -182,8 +206,8 @@ def _threaded(
     entry: dict[str, Any], start: int, length: int, in_agent_file: bool, wrapper: dict[str, Any] | None
 ) -> Message:
     outer = wrapper if wrapper is not None else entry
-    fork = entry.get("forkedFrom")
-    forked = fork if type(fork) is dict else {}
+    get = outer.get
+    forked = dict_of(entry.get("forkedFrom"))
     agent = text_of(entry.get("agentId"))
     if wrapper is not None:
         agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or agent
@@ -194,12 +218,12 @@ def _threaded(
         start,
         length,
         outer["type"],
-        text_of(outer.get("version")) or "",
+        text_of(get("version")) or "",
         text_of(entry.get("uuid")),
         text_of(entry.get("parentUuid")),
-        text_of(outer.get("sessionId")),
+        text_of(get("sessionId")),
         agent,
-        text_of(entry.get("timestamp")) or text_of(outer.get("timestamp")),
+        text_of(entry.get("timestamp")) or text_of(get("timestamp")),
         wrapper is not None,
         text_of(forked.get("messageUuid")),
         text_of(forked.get("sessionId")),
@@ -209,11 +233,11 @@ def _threaded(
         "",
         1 if sidechain else 0,
     )
-    record.cwd = text_of(outer.get("cwd"))
-    record.git_branch = text_of(outer.get("gitBranch"))
-    record.slug = text_of(outer.get("slug"))
-    record.entrypoint = text_of(outer.get("entrypoint"))
-    process = text_of(outer.get("session_id"))
+    record.cwd = text_of(get("cwd"))
+    record.git_branch = text_of(get("gitBranch"))
+    record.slug = text_of(get("slug"))
+    record.entrypoint = text_of(get("entrypoint"))
+    process = text_of(get("session_id"))
     record.process_session = process if process != record.session_id else None
     _READERS[record.type](entry, record)
     return record
@@ -260,8 +284,6 @@ def normalize(
 
 def line_hash(line: bytes) -> int:
     """63 bits of the line, to know it again by."""
-    from hashlib import blake2b
-
     return int.from_bytes(blake2b(line, digest_size=8).digest(), "big") >> 1
 
 

@@ -71,6 +71,7 @@ _KEPT = frozenset(
         "userFeedback",
     )
 )
+_KEPT_OF_MESSAGE = frozenset(("container", "context_management", "diagnostics"))
 # Keys that have columns of their own, or that say where the line stands.
 _ENVELOPE = frozenset(
     (
@@ -110,10 +111,13 @@ def side_data(
     entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
 ) -> str | None:
     """JSON for messages.data of a user or assistant line."""
-    kept: dict[str, Any] = {key: entry[key] for key in entry.keys() & _KEPT}
+    keys = _KEPT.intersection(entry)
+    if not keys and not images and not (message.keys() & _KEPT_OF_MESSAGE):
+        return None
+    kept: dict[str, Any] = {key: entry[key] for key in keys}
     if images:
         kept["images"] = images
-    for key in ("container", "context_management", "diagnostics"):
+    for key in _KEPT_OF_MESSAGE:
         if message.get(key):
             kept[key] = message[key]
     return dump(shrink(dict(sorted(kept.items())))) if kept else None

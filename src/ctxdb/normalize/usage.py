@@ -16,25 +16,28 @@ MAX_COUNT = 2_000_000  # tokens; more in one request is a fault of the writer
 
 def count(value: Any) -> int:
     """A token counter: an integer between 0 and MAX_COUNT whatever is written."""
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else (0 if value < 0 else MAX_COUNT)
     number = int_of(value)
-    if number is None or number < 0:
-        return 0
-    return number if number <= MAX_COUNT else MAX_COUNT
+    return 0 if number is None or number < 0 else min(number, MAX_COUNT)
 
 
 def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
     """input, output, cache write 5m, cache write 1h, cache read (R6)."""
-    split = dict_of(usage.get("cache_creation"))
-    short = count(split.get("ephemeral_5m_input_tokens"))
-    long = count(split.get("ephemeral_1h_input_tokens"))
-    total = max(count(usage.get("cache_creation_input_tokens")), short + long)
-    long = min(long, total)
+    get = usage.get
+    total = count(get("cache_creation_input_tokens"))
+    split = get("cache_creation")
+    long = 0
+    if type(split) is dict:
+        long = count(split.get("ephemeral_1h_input_tokens"))
+        total = max(total, count(split.get("ephemeral_5m_input_tokens")) + long)
+        long = min(long, total)
     return (
-        count(usage.get("input_tokens")),
-        count(usage.get("output_tokens")),
+        count(get("input_tokens")),
+        count(get("output_tokens")),
         total - long,
         long,
-        count(usage.get("cache_read_input_tokens")),
+        count(get("cache_read_input_tokens")),
     )
 
 
@@ -64,10 +67,9 @@ def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow]
     tier = text_of(usage.get("service_tier"))
     speed = text_of(usage.get("speed"))
     geo = text_of(usage.get("inference_geo"))
-    rows: list[UsageRow] = []
+    advisors: list[UsageRow] = []
     iterations = usage.get("iterations")
     largest = 0
-    advisors = 0
     if type(iterations) is list:
         for call in iterations:
             if type(call) is not dict:
@@ -75,32 +77,26 @@ def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow]
             own = counters(call)
             size = own[0] + own[2] + own[3] + own[4]
             if call.get("type") == "advisor_message":
-                advisors += 1
                 name = text_of(call.get("model")) or text_of(entry.get("advisorModel")) or model
-                rows.append(
-                    (advisors, background, name, *own, size, None, 0, tier, None, geo, final, None)
+                nth = len(advisors) + 1
+                advisors.append(
+                    (nth, background, name, *own, size, None, 0, tier, None, geo, final, None)
                 )
             else:
                 largest = max(largest, size)
-    details = dict_of(usage.get("output_tokens_details"))
-    thinking = details.get("thinking_tokens")
-    searches = count(dict_of(usage.get("server_tool_use")).get("web_search_requests"))
-    reported = float_of(entry.get("costUSD"))
-    rows.insert(
+    thinking = dict_of(usage.get("output_tokens_details")).get("thinking_tokens")
+    request = (
         0,
-        (
-            0,
-            background,
-            model,
-            *tokens,
-            largest or prompt,
-            None if thinking is None else count(thinking),
-            searches,
-            tier,
-            speed,
-            geo,
-            final,
-            reported,
-        ),
+        background,
+        model,
+        *tokens,
+        largest or prompt,
+        None if thinking is None else count(thinking),
+        count(dict_of(usage.get("server_tool_use")).get("web_search_requests")),
+        tier,
+        speed,
+        geo,
+        final,
+        float_of(entry.get("costUSD")),
     )
-    return rows
+    return [request, *advisors]
