@@ -364,18 +364,15 @@ class Batch:
             (fresh[0].id,),
         )
 
-    def _insert_parts(self, fresh: list[Placed]) -> None:
+    def _insert_parts(self, fresh: list[Placed], *, replaced: bool = False) -> None:
         """What hangs on messages: tool calls and results, usage, mentions, facts of agents."""
         ids: set[str] = set()
-        lines: list[tuple[Any, ...]] = []
         for item in fresh:
             rec = item.rec
             for call in rec.calls or ():
                 ids.add(call.tool_use_id)
             for result in rec.results or ():
                 ids.add(result.tool_use_id)
-            if rec.usage:
-                lines += usage.line_rows(item)
             if rec.mentions:
                 self._mention(item)
             if rec.facts:
@@ -389,7 +386,10 @@ class Batch:
             for result in item.rec.results or ():
                 self.tools.add_result(result, item)
         self.tools.write()
-        usage.add_lines(self.conn, lines, self.touched)
+        if replaced:
+            usage.add_lines(self.conn, usage.line_rows(fresh[0]), self.touched)
+        else:
+            usage.add_new(self.conn, fresh, self.touched)
 
     def _mention(self, item: Placed) -> None:
         row = self.conn.execute(
@@ -451,7 +451,7 @@ class Batch:
                 (item.file.id, rec.start, item.session_id, found[0]),
             )
         self.next_turn = self._next("turns")
-        self._insert_parts([item])
+        self._insert_parts([item], replaced=True)
 
     def _absorb(self, item: Placed, repeats: Repeats) -> None:
         found = repeats.find(item)

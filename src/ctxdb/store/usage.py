@@ -23,6 +23,14 @@ _INSERT_LINE = (
     f" VALUES ({', '.join('?' * 20)})"
 )
 
+_INSERT_USAGE = (
+    "INSERT INTO usage (request_key, api_message_id, request_id, session_id, agent_id, turn_id,"
+    " model, timestamp, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,"
+    " cache_read_tokens, prompt_tokens, thinking_tokens, web_search_requests, service_tier, speed,"
+    " inference_geo, output_is_final, is_sidechain, cost_reported_usd, lines)"
+    f" VALUES ({', '.join('?' * 23)})"
+)
+
 # R3: a sidechain line is dropped when its session also has that API message outside a sidechain.
 # R4: the winner is a whole record. R5: the first line says whose and when.
 _RECOMPUTE = """
@@ -102,6 +110,86 @@ def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: To
     """Keep the lines and remember which requests they touch."""
     conn.executemany(_INSERT_LINE, rows)
     touched.requests.update(row[1] for row in rows)
+
+
+def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) -> None:
+    """Keep the lines of new messages. Requests that only this batch tells of, and whose API message
+    nobody else names, are the rule: they are summed up here, all others by `recompute`."""
+    rows: list[tuple[Any, ...]] = []
+    told: dict[str, list[tuple[Placed, tuple[Any, ...]]]] = {}
+    keys_of: dict[str | None, set[str]] = {}
+    for item in placed:
+        if item.rec.usage:
+            for row in line_rows(item):
+                rows.append(row)
+                told.setdefault(row[1], []).append((item, row))
+                if row[4] == 0:
+                    keys_of.setdefault(row[2], set()).add(row[1])
+    if not rows:
+        return
+    known = {
+        api_message_id
+        for (api_message_id,) in conn.execute(
+            "SELECT DISTINCT l.api_message_id FROM json_each(?) j"
+            " CROSS JOIN _usage_lines l ON l.api_message_id = j.value",
+            (orjson.dumps([i for i in keys_of if i is not None]).decode(),),
+        )
+    }
+    conn.executemany(_INSERT_LINE, rows)
+    sums: list[tuple[Any, ...]] = []
+    for key, lines in told.items():
+        api_message_id = lines[0][1][2]
+        if api_message_id is None or api_message_id in known or len(keys_of[api_message_id]) > 1:
+            touched.requests.add(key)
+        else:
+            sums.append(_sum_up(key, lines))
+    conn.executemany(_INSERT_USAGE, sums)
+
+
+def _sum_up(key: str, lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Any, ...]:
+    """What `_RECOMPUTE` says, for lines that are all at hand."""
+    if len(lines) == 1:
+        (item, row), first = lines[0], lines[0][0]
+        final, searches, reported = row[18], row[14], row[19]
+    else:
+        first = min(lines, key=_first)[0]
+        item, row = min(lines, key=_winner)
+        final = max(line[18] for _, line in lines)
+        searches = max(line[14] for _, line in lines)
+        reported = max((line[19] for _, line in lines if line[19] is not None), default=None)
+    rec = item.rec
+    return (
+        key,
+        row[2],
+        row[3],
+        first.session_id,
+        first.agent_id,
+        first.turn_id,
+        row[6],
+        first.rec.timestamp,
+        *row[7:14],
+        searches,
+        row[15],
+        row[16],
+        row[17],
+        final,
+        rec.is_sidechain,
+        reported,
+        len(lines),
+    )
+
+
+def _first(line: tuple[Placed, tuple[Any, ...]]) -> tuple[Any, ...]:
+    item, row = line
+    at = item.rec.timestamp
+    return at is None, at or "", row[5], item.session_id or "", item.rec.uuid or ""
+
+
+def _winner(line: tuple[Placed, tuple[Any, ...]]) -> tuple[Any, ...]:
+    item, row = line
+    later = [-ord(c) for c in item.rec.timestamp or ""]
+    uuid = item.rec.uuid or ""
+    return item.rec.is_sidechain, -row[8], -sum(row[7:12]), row[16] is None, later, uuid
 
 
 def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
