@@ -238,7 +238,7 @@ def verify(ctx: typer.Context, root: Roots = None, as_json: AsJson = False) -> N
 
     progress = progress_on(sys.stderr)
     try:
-        report = check(load(ctx.obj, root), progress)
+        report = check(load(ctx.obj, root), progress, only_roots=bool(root))
     finally:
         progress.finish()
     show(report, as_json=as_json)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Record, Skip, normalize, pack, unpack
-from ctxdb.parse import Bad, parse
+from ctxdb.parse import Bad, parse, tame
 from ctxdb.store.model import LineKey, Stat
 from ctxdb.tail import read_block
 
@@ -54,6 +54,19 @@ def excerpt(data: bytes) -> str:
     return data[:EXCERPT_BYTES].decode("ascii", "backslashreplace").encode(
         "unicode_escape"
     ).decode("ascii")
+
+
+def tamed(
+    entry: dict[str, Any], start: int, length: int, data: bytes, in_agent_file: bool
+) -> Record:
+    """The record of an entry that may hold what no entry should: nesting without end, numbers of
+    any size. Whatever it is, one line never stops a file: at worst it is kept as it stands."""
+    entry = tame(entry)
+    try:
+        return normalize(entry, start, length, data, in_agent_file)
+    except Exception:
+        strange = {"type": "unreadable", "line": excerpt(data)}
+        return normalize(strange, start, length, data, in_agent_file)
 
 
 def stat_of(fd: int) -> Stat:
@@ -110,15 +123,19 @@ def read_lines(
                 if len(parsed.objects) == 1 and not note:
                     # The usual line: the object's bytes are the line's, and so is its length.
                     entry = parsed.objects[0][2]
-                    records.append(normalize(entry, start, length - 1, data, in_agent_file))
+                    try:
+                        records.append(normalize(entry, start, length - 1, data, in_agent_file))
+                    except Exception:
+                        records.append(tamed(entry, start, length - 1, data, in_agent_file))
                     notes.append("")
                     continue
                 glued = []
                 for at, size, entry in parsed.objects:
                     own = data[at : at + size]
-                    alone = len(parsed.objects) == 1
-                    place = (start, length - 1) if alone else (start + at, size)
-                    glued.append(normalize(entry, *place, own, in_agent_file))
+                    # In a line with base64 cut out, places within it are not known.
+                    whole = len(parsed.objects) == 1 or len(data) != length - 1
+                    place = (start, length - 1) if whole else (start + at, size)
+                    glued.append(tamed(entry, *place, own, in_agent_file))
                 # The line counts once, as what is stored of it.
                 counted = next((r for r in glued if not isinstance(r, Skip)), glued[0])
                 records += glued

@@ -6,8 +6,9 @@ import os
 import sqlite3
 
 from ctxdb.identity import open_regular
-from ctxdb.normalize import Message, Record, normalize
+from ctxdb.normalize import Message, Record
 from ctxdb.parse import Bad, parse
+from ctxdb.reader import tamed
 from ctxdb.store.model import Placed, SourceFile
 from ctxdb.store.parents import Parents
 from ctxdb.tail import read_block
@@ -29,8 +30,9 @@ def records_at(fd: int, start: int, length: int, *, in_agent_file: bool) -> list
             return []
     records = []
     for at, size, entry in parsed.objects:
-        place = (start, length) if len(parsed.objects) == 1 else (start + at, size)
-        records.append(normalize(entry, *place, data[at : at + size], in_agent_file))
+        whole = len(parsed.objects) == 1 or len(data) != length
+        place = (start, length) if whole else (start + at, size)
+        records.append(tamed(entry, *place, data[at : at + size], in_agent_file))
     return records
 
 

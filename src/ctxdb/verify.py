@@ -87,7 +87,12 @@ class VerifyReport:
         yield from self.shown
         if self.differences > len(self.shown):
             yield f"... and {self.differences - len(self.shown):,} more"
-        yield "All lines are accounted for." if self.ok else f"{self.differences:,} DIFFERENCES"
+        if not self.ok:
+            yield f"{self.differences:,} DIFFERENCES"
+        elif self.files:
+            yield "All lines are accounted for."
+        else:
+            yield "There was nothing to compare."
 
     def differ(self, text: str) -> None:
         """Count a difference, and keep the first few."""
@@ -104,15 +109,15 @@ class Check:
         self.progress = progress
         self.report = VerifyReport()
 
-    def run(self, roots: tuple[str, ...]) -> VerifyReport:
-        """Compare every file below the roots."""
+    def run(self, roots: tuple[str, ...] | None) -> VerifyReport:
+        """Compare every file below the roots, or every file."""
         files = [
             row
             for row in self.conn.execute(
                 'SELECT id, path, path_bytes, session_id, agent_id, "offset", lines, bad_lines,'
                 " skipped_lines, mark, missing_since FROM source_files ORDER BY path"
             ).fetchall()
-            if any(row[1].startswith(root.rstrip("/") + "/") for root in roots)
+            if roots is None or any(row[1].startswith(root.rstrip("/") + "/") for root in roots)
         ]
         self.progress.start(sum(row[5] for row in files), "Verifying")
         for row in files:
@@ -365,9 +370,9 @@ _INVARIANTS = (
 )
 
 
-def verify(config: Config, progress: Progress) -> VerifyReport:
-    """Read all transcripts again and compare."""
+def verify(config: Config, progress: Progress, *, only_roots: bool = False) -> VerifyReport:
+    """Read again and compare every transcript that was ever synced, or only those below the roots."""
     with closing(open_reader(config.db_path)) as conn:
         refuse_newer(conn, config.db_path)
         conn.execute("BEGIN")
-        return Check(conn, progress).run(config.roots)
+        return Check(conn, progress).run(config.roots if only_roots else None)

@@ -251,7 +251,8 @@ def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
     version = text_of(entry.get("version")) or ""
     what = text_of(data.get("type")) or "progress"
     agent = text_of(data.get("agentId"))
-    if what != "agent_progress" or agent is None or inner.get("type") not in THREADED:
+    inner_type = text_of(inner.get("type"))
+    if what != "agent_progress" or agent is None or inner_type not in THREADED:
         session = text_of(entry.get("sessionId"))
         return Skip("progress", version, what, uuid, parent, session)
     record = _threaded(inner, start, length, False, entry)

@@ -132,7 +132,7 @@ def user_kind(entry: dict[str, Any], content: Any, in_agent: bool) -> tuple[str,
     if entry.get("planContent"):
         return "meta", ""
     origin = text_of(dict_of(entry.get("origin")).get("kind"))
-    source = entry.get("promptSource")
+    source = text_of(entry.get("promptSource"))
     kind, prompt = human_parts(content)
     if not kind:
         return "meta", ""
