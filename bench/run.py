@@ -84,8 +84,10 @@ def full_sync(folder: Path, megabytes: int) -> None:
     print(f"full sync: {size / 1e6:.0f} MB, {lines:,} lines in {found['took']:.2f} s")
     print(f"  parsing alone     {alone:.2f} s")
     print(f"  ratio             {found['took'] / alone:.1f}   (promised: at most 8)")
-    print(f"  peak memory       {found['own_mb']:.0f} MB + {found['child_mb']:.0f} MB in the"
-          " second process   (promised: under 250 together)")
+    print(
+        f"  peak memory       {found['own_mb']:.0f} MB + {found['child_mb']:.0f} MB in the"
+        " second process   (promised: under 250 together)"
+    )
     print(f"  database          {db.stat().st_size / 1e6:.0f} MB")
 
 
@@ -104,17 +106,29 @@ def nothing_new(folder: Path) -> None:
     sync(db, root)
     whole = time.perf_counter() - began
     again = [sync(db, root)["took"] for _ in range(5)]
-    print(f"nothing new in 1,000 files: {statistics.median(again):.3f} s"
-          f" ({whole:.2f} s with starting Python)   (promised: under 0.3 s)")
+    print(
+        f"nothing new in 1,000 files: {statistics.median(again):.3f} s"
+        f" ({whole:.2f} s with starting Python)   (promised: under 0.3 s)"
+    )
 
 
 def _line(session: str, n: int, k: int) -> str:
-    return json.dumps({
-        "type": "user", "uuid": f"{n:08x}-{k % 65536:04x}-4000-8000-{k:012x}", "parentUuid": None,
-        "sessionId": session, "timestamp": "2026-08-24T22:43:22.764Z", "version": "2.1.237",
-        "cwd": "/work/p", "isSidechain": False,
-        "message": {"role": "user", "content": f"prompt {k} " + "word " * 20},
-    }) + "\n"
+    return (
+        json.dumps(
+            {
+                "type": "user",
+                "uuid": f"{n:08x}-{k % 65536:04x}-4000-8000-{k:012x}",
+                "parentUuid": None,
+                "sessionId": session,
+                "timestamp": "2026-08-24T22:43:22.764Z",
+                "version": "2.1.237",
+                "cwd": "/work/p",
+                "isSidechain": False,
+                "message": {"role": "user", "content": f"prompt {k} " + "word " * 20},
+            }
+        )
+        + "\n"
+    )
 
 
 def one_line(folder: Path) -> None:

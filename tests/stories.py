@@ -49,7 +49,9 @@ def late_result(t: Transcript) -> None:
 
 
 def edit(t: Transcript) -> None:
-    patch = [{"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 2, "lines": ["-a", "+b", "+c"]}]
+    patch = [
+        {"oldStart": 1, "oldLines": 1, "newStart": 1, "newLines": 2, "lines": ["-a", "+b", "+c"]}
+    ]
     t.tool(
         "Edit",
         {"file_path": f"{t.cwd}/a.py", "old_string": "a", "new_string": "b\nc"},

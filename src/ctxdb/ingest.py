@@ -220,9 +220,7 @@ class Pass:
         finally:
             os.close(fd)
 
-    def _unreadable(
-        self, item: sources.KnownFile | None, file: FoundFile, error: OSError
-    ) -> None:
+    def _unreadable(self, item: sources.KnownFile | None, file: FoundFile, error: OSError) -> None:
         reason = (error.strerror or str(error)).lower()
         self.report.unreadable_files += 1
         self.report.problems.append(f"{file.path}: {reason}")
@@ -359,7 +357,9 @@ class Pass:
                 batch = Batch(self.conn, self.now, reread)
                 batch.write(chunks)
         except OffsetMoved as e:
-            raise CtxdbError(f"{e}: another process has read this file meanwhile; sync again") from e
+            raise CtxdbError(
+                f"{e}: another process has read this file meanwhile; sync again"
+            ) from e
         finally:
             gc.collect(0)
         for chunk in chunks:

@@ -51,16 +51,20 @@ class Lines:
 
 def excerpt(data: bytes) -> str:
     """The first bytes of a line, as text that no terminal minds."""
-    return data[:EXCERPT_BYTES].decode("ascii", "backslashreplace").encode(
-        "unicode_escape"
-    ).decode("ascii")
+    return (
+        data[:EXCERPT_BYTES]
+        .decode("ascii", "backslashreplace")
+        .encode("unicode_escape")
+        .decode("ascii")
+    )
 
 
 def tamed(
     entry: dict[str, Any], start: int, length: int, data: bytes, in_agent_file: bool
 ) -> Record:
     """The record of an entry that may hold what no entry should: nesting without end, numbers of
-    any size. Whatever it is, one line never stops a file: at worst it is kept as it stands."""
+    any size. Whatever it is, one line never stops a file: at worst it is kept as it stands.
+    """
     entry = tame(entry)
     try:
         return normalize(entry, start, length, data, in_agent_file)

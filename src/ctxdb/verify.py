@@ -296,9 +296,7 @@ class Check:
         self.report.rows_compared += 1
         said = [getattr(record, name) for name in SAID_BY_LINE]
         if values != said or length != record.length:
-            wrong = [
-                name for name, a, b in zip(SAID_BY_LINE, values, said, strict=True) if a != b
-            ]
+            wrong = [name for name, a, b in zip(SAID_BY_LINE, values, said, strict=True) if a != b]
             self.report.differ(f"{path} at byte {record.start}: {', '.join(wrong)} differ")
         if stored_session != (record.session_id or session_id):
             self.report.differ(f"{path} at byte {record.start}: session differs")
@@ -343,29 +341,39 @@ class Check:
 _INVARIANTS = (
     (
         "uuids stand in more than one message",
-        "SELECT count(*) FROM (SELECT 1 FROM messages WHERE length(uuid) = 36"
-        " GROUP BY uuid HAVING count(*) > 1)",
+        (
+            "SELECT count(*) FROM (SELECT 1 FROM messages WHERE length(uuid) = 36"
+            " GROUP BY uuid HAVING count(*) > 1)"
+        ),
     ),
     (
         "requests do not add up to their lines",
-        "SELECT count(*) FROM usage u WHERE lines > (SELECT count(*) FROM _usage_lines l"
-        " WHERE l.request_key = u.request_key)",
+        (
+            "SELECT count(*) FROM usage u WHERE lines > (SELECT count(*) FROM _usage_lines l"
+            " WHERE l.request_key = u.request_key)"
+        ),
     ),
     (
         "requests have no row",
-        "SELECT count(*) FROM (SELECT DISTINCT l.request_key FROM _usage_lines l"
-        " JOIN messages m ON m.id = l.message_id WHERE m.is_sidechain = 0)"
-        " k WHERE NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_key = k.request_key)",
+        (
+            "SELECT count(*) FROM (SELECT DISTINCT l.request_key FROM _usage_lines l"
+            " JOIN messages m ON m.id = l.message_id WHERE m.is_sidechain = 0)"
+            " k WHERE NOT EXISTS (SELECT 1 FROM usage u WHERE u.request_key = k.request_key)"
+        ),
     ),
     (
         "tool calls name a message that is not there",
-        "SELECT count(*) FROM tool_uses t WHERE message_id IS NOT NULL"
-        " AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = t.message_id)",
+        (
+            "SELECT count(*) FROM tool_uses t WHERE message_id IS NOT NULL"
+            " AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = t.message_id)"
+        ),
     ),
     (
         "messages name a turn that is not there",
-        "SELECT count(*) FROM messages m WHERE turn_id IS NOT NULL"
-        " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = m.turn_id)",
+        (
+            "SELECT count(*) FROM messages m WHERE turn_id IS NOT NULL"
+            " AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.id = m.turn_id)"
+        ),
     ),
 )
 

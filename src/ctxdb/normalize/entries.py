@@ -203,7 +203,11 @@ _READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
 
 
 def _threaded(
-    entry: dict[str, Any], start: int, length: int, in_agent_file: bool, wrapper: dict[str, Any] | None
+    entry: dict[str, Any],
+    start: int,
+    length: int,
+    in_agent_file: bool,
+    wrapper: dict[str, Any] | None,
 ) -> Message:
     outer = wrapper if wrapper is not None else entry
     get = outer.get
@@ -212,7 +216,10 @@ def _threaded(
     if wrapper is not None:
         agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or agent
     sidechain = (
-        wrapper is not None or in_agent_file or agent is not None or entry.get("isSidechain") is True
+        wrapper is not None
+        or in_agent_file
+        or agent is not None
+        or entry.get("isSidechain") is True
     )
     record = Message(
         start,

@@ -45,7 +45,9 @@ def line_diff(old: str, new: str) -> tuple[int, int]:
     end_before, end_after = len(before), len(after)
     while start < end_before and start < end_after and before[start] == after[start]:
         start += 1
-    while end_before > start and end_after > start and before[end_before - 1] == after[end_after - 1]:
+    while (
+        end_before > start and end_after > start and before[end_before - 1] == after[end_after - 1]
+    ):
         end_before -= 1
         end_after -= 1
     removed, added = end_before - start, end_after - start

@@ -9,9 +9,10 @@ from ctxdb.normalize.values import dict_of, int_of, text_of
 
 GitOp = tuple[str, str | None, str | None, int | None, str | None]  # kind, sha, branch, number, url
 
-_COMMIT = re.compile(r"^\[([^\]\s]+)(?: \(root-commit\))? ([0-9a-f]{7,40})\] ", re.M)
+_COMMIT = re.compile(r"^\[([^\]\s]+)(?: \(root-commit\))? ([0-9a-f]{7,40})\] ", re.MULTILINE)
 _PUSH = re.compile(
-    r"^ [ *+=]? ?(?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}) +(\S+) -> (\S+)", re.M
+    r"^ [ *+=]? ?(?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}) +(\S+) -> (\S+)",
+    re.MULTILINE,
 )
 _PULL = re.compile(r"https://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d+)\b")
 _RUNS_COMMIT = re.compile(r"\bgit\b[^\n|;&]*\bcommit\b")

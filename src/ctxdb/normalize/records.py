@@ -147,7 +147,7 @@ class Skip:
 
 Record = Message | Event | Skip
 
-_KINDS: tuple[type[Message] | type[Event] | type[Skip], ...] = (Message, Event, Skip)
+_KINDS: tuple[type[Message | Event | Skip], ...] = (Message, Event, Skip)
 _GETTERS = {kind: attrgetter(*(f.name for f in fields(kind))) for kind in _KINDS}
 _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 

@@ -159,7 +159,9 @@ def attachment_parts(
     for key, value in attachment.items():
         if key == "type" or key in used:
             continue
-        kept[key] = _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
+        kept[key] = (
+            _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
+        )
     if used and text:
         kept["bytes"] = byte_length(text)
     mention = None
@@ -231,6 +233,8 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
     elif name in ("file-history-snapshot", "file-history-delta"):
         record.snapshots = _snapshots(entry)
     elif name == "queue-operation":
-        facts: list[Fact] | None = notice_facts(content_text(entry.get("content")) or None, at or "")
+        facts: list[Fact] | None = notice_facts(
+            content_text(entry.get("content")) or None, at or ""
+        )
         record.facts = facts
     return record

@@ -246,7 +246,9 @@ def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
     return None
 
 
-_NOTICE = re.compile(r"<(?:task|agent)-notification>(.*?)(?:</(?:task|agent)-notification>|\Z)", re.S)
+_NOTICE = re.compile(
+    r"<(?:task|agent)-notification>(.*?)(?:</(?:task|agent)-notification>|\Z)", re.DOTALL
+)
 _NOTICE_ID = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>")
 _NOTICE_STATUS = re.compile(r"<status>([^<]+)</status>")
 _NOTICE_CALL = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
@@ -255,7 +257,8 @@ _ENDED = {"completed": "completed", "failed": "failed", "killed": "failed", "err
 
 def notice_facts(text: str | None, at: str) -> list[Fact] | None:
     """Ends of agents, as notifications tell them. Other background tasks look alike: the store
-    takes a notice only for an agent it knows from elsewhere."""
+    takes a notice only for an agent it knows from elsewhere.
+    """
     if text is None or "-notification>" not in text:
         return None
     facts: list[Fact] = []

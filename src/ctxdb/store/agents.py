@@ -254,9 +254,7 @@ def _status(facts: list[Any], call: Any) -> str:
     return known.get(call[2], "failed" if call[2] == "interrupted" else "unknown")
 
 
-def _depth(
-    conn: sqlite3.Connection, session_id: str, parent: str | None, call: Any
-) -> int | None:
+def _depth(conn: sqlite3.Connection, session_id: str, parent: str | None, call: Any) -> int | None:
     if parent is not None:
         row = conn.execute(
             "SELECT depth FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, parent)

@@ -95,9 +95,7 @@ class Batch:
         self.next_turn = self._next("turns")
         self.tools = ToolJoin(conn, self._next("tool_uses"), self.touched)
         self.parents = Parents(conn)
-        self.copies = Copies(
-            conn, self.touched, self.replace, lambda *place: reread(conn, *place)
-        )
+        self.copies = Copies(conn, self.touched, self.replace, lambda *place: reread(conn, *place))
         self.filled: list[Placed] = []  # lines that fill a row of messages
         self.replaced: set[int] = set()  # rows of messages that have changed hands
         self.new_turns: list[tuple[Any, ...]] = []
@@ -428,7 +426,9 @@ class Batch:
         self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
         rec = item.rec
         turn = rec.turn if item.agent_id is None else None
-        found = self.conn.execute("SELECT id FROM turns WHERE message_id = ?", (item.id,)).fetchone()
+        found = self.conn.execute(
+            "SELECT id FROM turns WHERE message_id = ?", (item.id,)
+        ).fetchone()
         if turn is not None:
             place = (item.session_id, *turn, rec.timestamp, item.file.id, rec.start)
             if found is None:
@@ -651,4 +651,3 @@ class _AsMessage:
     def __init__(self, event: Event) -> None:
         self.start = event.start
         self.timestamp = event.timestamp
-

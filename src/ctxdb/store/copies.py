@@ -145,7 +145,7 @@ class Copies:
             and rec.block_keys == owner.block_keys
         )
         self.touched.retell.add(placed.file.id)
-        if same and rec.type != "attachment" and rec.type != "system":
+        if same and rec.type not in {"attachment", "system"}:
             self.conn.execute(
                 "UPDATE messages SET byte_start = ?, byte_length = ? WHERE id = ?",
                 (rec.start, rec.length, owner.id),
@@ -318,9 +318,7 @@ class Copies:
         )
         self.conn.execute("UPDATE _aliases SET message_id = ? WHERE message_id = ?", (keep, drop))
         for column in ("message_id", "result_message_id"):
-            self.conn.execute(
-                f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop)
-            )
+            self.conn.execute(f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop))
         self.touched.requests.update(
             key
             for (key,) in self.conn.execute(

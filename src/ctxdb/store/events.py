@@ -148,7 +148,8 @@ class EventRows:
 
     def write_snapshots(self) -> None:
         """Files that snapshots name: one row per session, path and version. Paths are mostly
-        relative to the session's folder, so that must be known first."""
+        relative to the session's folder, so that must be known first.
+        """
         for event, file, _, _ in self.new:
             session_id = event.session_id or file.session_id
             if not event.snapshots or session_id is None:

@@ -140,7 +140,9 @@ class Parents:
             if found:
                 self.conn.execute("DELETE FROM _orphans WHERE message_id = ?", (message_id,))
             else:
-                self.conn.execute("INSERT OR REPLACE INTO _orphans VALUES (?, ?)", (message_id, parent))
+                self.conn.execute(
+                    "INSERT OR REPLACE INTO _orphans VALUES (?, ?)", (message_id, parent)
+                )
 
     def _settled(self, uuid: str) -> tuple[bool, str | None]:
         """(True, stored uuid or None at the end of a chain), or (False, the uuid that is missing)."""

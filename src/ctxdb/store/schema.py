@@ -99,12 +99,13 @@ def _create_views(conn: sqlite3.Connection) -> None:
 
 
 _TABLE = re.compile(
-    r"(?:^--[ ]?(?P<doc>[^\n]*)\n)?^CREATE TABLE (?P<name>\w+) \((?P<body>.*?)^\)", re.M | re.S
+    r"(?:^--[ ]?(?P<doc>[^\n]*)\n)?^CREATE TABLE (?P<name>\w+) \((?P<body>.*?)^\)",
+    re.MULTILINE | re.DOTALL,
 )
-_VIRTUAL = re.compile(r"^CREATE VIRTUAL TABLE (\w+) USING fts5\(([^)]*)", re.M)
-_COLUMN = re.compile(r'^  "?(?P<name>[a-z]\w*)"? .*?--[ ](?P<doc>.*)$', re.M)
-_ADDED = re.compile(r'^ALTER TABLE (\w+) ADD COLUMN "?(\w+)"? [^\n]*?--[ ](.*)$', re.M)
-_VIEW_COLUMN = re.compile(r"^--[ ]{1,3}(\w+): (.*)$", re.M)
+_VIRTUAL = re.compile(r"^CREATE VIRTUAL TABLE (\w+) USING fts5\(([^)]*)", re.MULTILINE)
+_COLUMN = re.compile(r'^  "?(?P<name>[a-z]\w*)"? .*?--[ ](?P<doc>.*)$', re.MULTILINE)
+_ADDED = re.compile(r'^ALTER TABLE (\w+) ADD COLUMN "?(\w+)"? [^\n]*?--[ ](.*)$', re.MULTILINE)
+_VIEW_COLUMN = re.compile(r"^--[ ]{1,3}(\w+): (.*)$", re.MULTILINE)
 _FTS_DOCS = {
     "messages_fts": "Full text over messages: words are split at _ and punctuation.",
     "tool_uses_fts": "Full text over tool calls and their results.",

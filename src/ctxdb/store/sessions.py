@@ -219,9 +219,7 @@ def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
         " FROM _summaries s WHERE (? OR s.leaf_session IS NULL) AND now IS NOT s.leaf_session",
         (everything,),
     ).fetchall():
-        conn.execute(
-            "UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id)
-        )
+        conn.execute("UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id))
         changed.update(session for session in (before, now) if session is not None)
     return changed
 
@@ -229,7 +227,9 @@ def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
 def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None, str]:
     """The project's path without any cwd: by the folder's index, else by its name, a last resort."""
     for file_id in order:
-        row = conn.execute("SELECT path, root FROM source_files WHERE id = ?", (file_id,)).fetchone()
+        row = conn.execute(
+            "SELECT path, root FROM source_files WHERE id = ?", (file_id,)
+        ).fetchone()
         if row is None or not row[1]:
             continue
         rest = row[0][len(row[1]) :].lstrip("/")

@@ -26,7 +26,7 @@ def load_known(conn: sqlite3.Connection) -> dict[str, KnownFile]:
     """All files by their stored path."""
     found: dict[str, KnownFile] = {}
     for row in conn.execute(
-        "SELECT id, path, session_id, agent_id, workflow_run, generation, \"offset\", root, size,"
+        'SELECT id, path, session_id, agent_id, workflow_run, generation, "offset", root, size,'
         " dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes FROM source_files"
     ):
         (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
@@ -34,9 +34,7 @@ def load_known(conn: sqlite3.Connection) -> dict[str, KnownFile]:
         file = SourceFile(
             file_id, path, session_id, agent_id, run, "", generation, offset, root or ""
         )
-        known = Known(
-            path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark
-        )
+        known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
         found[path] = KnownFile(file, known, state, attempting, path_bytes or path)
     return found
 
@@ -88,7 +86,8 @@ def rename_file(conn: sqlite3.Connection, old: KnownFile, found: FoundFile) -> N
 
 def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
     """A rewritten file is read from its start. Its rows stay: their lines count as gone until they
-    are met again, and what is no longer in the file is kept."""
+    are met again, and what is no longer in the file is kept.
+    """
     for table in ("messages", "events"):
         conn.execute(
             f"UPDATE {table} SET byte_length = -byte_length"

@@ -364,5 +364,5 @@ def located(path: str, project: tuple[int, str] | None) -> tuple[int | None, str
 
 
 def is_relative(path: str) -> bool:
-    """Neither /unix nor C:\\windows nor ~/home."""
+    r"""Neither /unix nor C:\\windows nor ~/home."""
     return not path.startswith(("/", "~", "\\")) and path[1:2] != ":"

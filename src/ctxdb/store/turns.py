@@ -166,9 +166,7 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
         if text is not None:
             source, turn = "message_id", reader.attachment(text)
         else:
-            source, turn = "event_id", reader.operation(
-                name, orjson.loads(data).get("content"), at
-            )
+            source, turn = "event_id", reader.operation(name, orjson.loads(data).get("content"), at)
         if row_id is None:
             continue  # stands elsewhere: it moves the queue, but its turn begins there
         if turn is None or (source == "event_id" and _is_forked(conn, session_id, at)):
@@ -283,4 +281,3 @@ def end_turns(conn: sqlite3.Connection, turns: set[int]) -> None:
         " WHERE id = ?",
         [(turn,) for turn in turns],
     )
-

@@ -114,7 +114,8 @@ def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: To
 
 def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) -> None:
     """Keep the lines of new messages. Requests that only this batch tells of, and whose API message
-    nobody else names, are the rule: they are summed up here, all others by `recompute`."""
+    nobody else names, are the rule: they are summed up here, all others by `recompute`.
+    """
     rows: list[tuple[Any, ...]] = []
     told: dict[str, list[tuple[Placed, tuple[Any, ...]]]] = {}
     keys_of: dict[str | None, set[str]] = {}
