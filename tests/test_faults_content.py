@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ctxdb.demo import write_demo
 from ctxdb.tail import MAX_LINE_BYTES
 from world import (
     OTHER_SESSION,
@@ -28,6 +29,7 @@ from world import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 MB = 1 << 20
@@ -537,6 +539,56 @@ def test_case_21_a_wrong_type_in_any_field_never_stops_a_file(
     assert world.source()["lines"] == len(written) + 1
     assert world.source()["bad_lines"] == 0
     assert world.verify().shown == []
+
+
+ODD_VALUES = [
+    None, True, 7, -1, 2**63, 2.0**64, 1.5, "", "x", "\0", [], [[]], [7], ["x"], [{}], {}, {"a": 1},
+    {"type": []}, [{"type": "text"}], [{"type": {}}], [None],
+]  # fmt: skip
+
+
+def places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where something stands in an entry: every key, and the first items of every list."""
+    inner = value.items() if isinstance(value, dict) else ()
+    if isinstance(value, list):
+        inner = enumerate(value[:3])
+    for key, item in inner:
+        yield (*at, key)
+        yield from places(item, (*at, key))
+
+
+def put(value: Any, at: tuple[Any, ...], new: Any) -> Any:
+    """A copy with something else in one place."""
+    if not at:
+        return new
+    changed = value.copy()
+    changed[at[0]] = put(value[at[0]], at[1:], new)
+    return changed
+
+
+def test_case_21_every_field_of_every_kind_of_entry_may_hold_anything(world: World) -> None:
+    demo = world.root.parent / "demo"
+    write_demo(demo)
+    seen = set()
+    written = []
+    for path in sorted(demo.rglob("*.jsonl")):
+        for made in map(json.loads, path.read_bytes().splitlines()):
+            for at in places(made):
+                # Each field once per type of entry, wherever it stands in a list.
+                key = (made.get("type"), *("" if isinstance(k, int) else k for k in at))
+                if key not in seen:
+                    seen.add(key)
+                    for odd in ODD_VALUES:
+                        own = {"uuid": uuid_of(len(written), 7)} if "uuid" in made else {}
+                        written.append(put(made | own, at, odd))
+    assert len(written) > 5_000
+    world.write(b"".join(json.dumps(one).encode() + b"\n" for one in written))
+    world.sync()
+    assert world.source()["lines"] == len(written)
+    assert world.source()["bad_lines"] == 0
+    # The same call stands here with different inputs; which of them is kept does not matter.
+    shown = [text for text in world.verify().shown if ": call " not in text]
+    assert shown == []
 
 
 @pytest.mark.parametrize(
