@@ -38,7 +38,7 @@ from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import agents, sessions, sources
 from ctxdb.store.batch import Batch, OffsetMoved
-from ctxdb.store.connection import open_writer, write_transaction
+from ctxdb.store.connection import naming_damage, open_writer, write_transaction
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.schema import prepare
 
@@ -323,7 +323,7 @@ class Pass:
             os.close(fd)
 
     def _huge_line(self, one: _Work, fd: int, offset: int) -> Lines:
-        """Announce the line in the database, then parse it: who dies of it shall not do so for ever.
+        """Announce the line in the database, then parse it: nobody shall die of it for ever.
 
         It may have been killed for another reason. So the second try is made in a process of its
         own, and only the third time the line is passed over.
@@ -399,6 +399,7 @@ def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncRepor
     """One pass over all roots, under the writer lock."""
     with (
         WriterLock(config.db_path, wait=wait),
+        naming_damage(config.db_path),
         closing(open_writer(config.db_path)) as conn,
     ):
         prepare(conn, config.db_path)

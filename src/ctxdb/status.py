@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ctxdb.errors import NoDatabase
 from ctxdb.lock import current_writer
 from ctxdb.progress import human_bytes
-from ctxdb.store.connection import open_reader
+from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import unknown_steps
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def collect(config: Config) -> StatusReport:
         conn = open_reader(config.db_path)
     except NoDatabase:
         return report
-    with closing(conn):
+    with naming_damage(config.db_path), closing(conn):
         report.exists = True
         for suffix in ("", "-wal"):
             path = config.db_path.with_name(config.db_path.name + suffix)

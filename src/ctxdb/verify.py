@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
-from ctxdb.store.connection import open_reader
+from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import refuse_newer
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ _INVARIANTS = (
 
 def verify(config: Config, progress: Progress, *, only_roots: bool = False) -> VerifyReport:
     """Read again and compare every transcript that was ever synced, or only those below the roots."""
-    with closing(open_reader(config.db_path)) as conn:
+    with naming_damage(config.db_path), closing(open_reader(config.db_path)) as conn:
         refuse_newer(conn, config.db_path)
         conn.execute("BEGIN")
         return Check(conn, progress).run(config.roots if only_roots else None)

@@ -93,8 +93,36 @@ def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
     if "not a database" in text:
         return NotOurDatabase(path, "is not a SQLite database; it is left as it is")
     if "malformed" in text or "corrupt" in text:
-        return DamagedDatabase(path, f"is damaged ({text}); move it away and sync again")
+        why = f"is damaged ({text}); move it away, keep it, and sync again"
+        if only_here := _sessions_only_here(path):
+            why += f" ({only_here:,} sessions are only in it: their transcripts are deleted)"
+        return DamagedDatabase(path, why)
     return CtxdbError(f"{path}: {text}")
+
+
+def _sessions_only_here(path: Path) -> int:
+    """How many sessions could not be read again from transcripts, if that can still be told."""
+    try:
+        conn = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=1.0)
+        try:
+            (sessions,) = conn.execute("SELECT count(source_deleted_at) FROM sessions").fetchone()
+        finally:
+            conn.close()
+    except sqlite3.Error:
+        return 0
+    return int(sessions)
+
+
+@contextmanager
+def naming_damage(path: Path) -> Iterator[None]:
+    """What SQLite says of a damaged file, with the file's name and what to do about it."""
+    try:
+        yield
+    except sqlite3.DatabaseError as e:
+        code = getattr(e, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            raise _read_error(path, e) from e
+        raise
 
 
 def open_writer(path: Path) -> sqlite3.Connection:

@@ -90,12 +90,17 @@ def _view_files() -> list[Path]:
 
 
 def _create_views(conn: sqlite3.Connection) -> None:
+    """Make all views anew, and drop those that this version no longer has.
+
+    Which ones are ours is written down, because people make views of their own in this database.
+    """
     wanted = {path.stem: path.read_text(encoding="utf-8") for path in _view_files()}
-    stored = dict(conn.execute("SELECT name, sql FROM sqlite_master WHERE type = 'view'"))
-    for name in stored:
-        conn.execute(f'DROP VIEW "{name}"')
+    row = conn.execute("SELECT value FROM _meta WHERE key = 'views'").fetchone()
+    for name in sorted({*(row[0].split() if row else ()), *wanted}):
+        conn.execute(f'DROP VIEW IF EXISTS "{name}"')
     for name, text in wanted.items():
         conn.execute(f'CREATE VIEW "{name}" AS\n{text.rstrip().rstrip(";")}')
+    conn.execute("INSERT OR REPLACE INTO _meta VALUES ('views', ?)", (" ".join(sorted(wanted)),))
 
 
 _TABLE = re.compile(
