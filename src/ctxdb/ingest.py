@@ -37,10 +37,11 @@ from ctxdb.reader import (
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import agents, sessions, sources
-from ctxdb.store.batch import Batch, OffsetMoved
+from ctxdb.store.batch import Batch
 from ctxdb.store.connection import naming_damage, open_writer, write_transaction
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.schema import prepare
+from ctxdb.store.tally import OffsetMoved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

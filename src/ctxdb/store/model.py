@@ -77,6 +77,7 @@ class Placed:
     turn_id: int | None = None
     parent_uuid: str | None = None
     nth: int | None = None
+    fresh: bool = False  # a new entry, not another place of a stored one
 
 
 @dataclass(slots=True)

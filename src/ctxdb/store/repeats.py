@@ -30,15 +30,17 @@ class Repeats:
         again: list[Placed] = []
         for item in placed:
             rec = item.rec
-            keys = []
-            if rec.uuid is not None:
-                keys.append(entry_key(rec.uuid, item.session_id))
+            uuid = rec.uuid
+            if uuid is None:
+                key = f"line {item.file.session_id} {rec.line_hash} {item.nth}"
             else:
-                keys.append(f"line {item.file.session_id} {rec.line_hash} {item.nth}")
+                key = uuid if is_uuid(uuid) else entry_key(uuid, item.session_id)
+            repeated = key in known
+            known.add(key)
             if rec.forked_from is not None:
-                keys.append(entry_key(rec.forked_from, rec.forked_session))
-            repeated = any(key in known for key in keys)
-            known.update(keys)
+                key = entry_key(rec.forked_from, rec.forked_session)
+                repeated = repeated or key in known
+                known.add(key)
             if not repeated and rec.block_keys and rec.timestamp is not None:
                 replay = (item.session_id, item.agent_id, rec.type, rec.timestamp)
                 others = replayed.get(replay)
@@ -48,7 +50,11 @@ class Repeats:
                     blocks = _blocks(rec.block_keys)
                     repeated = any(blocks <= (o := _blocks(k)) or o <= blocks for k in others)
                     others.append(rec.block_keys)
-            (again if repeated else fresh).append(item)
+            if repeated:
+                again.append(item)
+            else:
+                item.fresh = True
+                fresh.append(item)
         return fresh, again
 
     def _known(self, placed: list[Placed]) -> set[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from ctxdb.normalize.people import content_text, queued_turn
-from ctxdb.store.model import Touched
+from ctxdb.store.model import Placed, Touched
 
 Turn = tuple[str, str]  # kind, prompt
 
@@ -144,6 +144,34 @@ def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
     ).fetchall()
     for message_id, turn_id, before in changed:
         move_message(conn, message_id, turn_id, before, touched)
+
+
+def replace_turn(conn: sqlite3.Connection, item: Placed) -> None:
+    """The turn that a message begins, after its row was filled from another line."""
+    rec = item.rec
+    place = (item.session_id, rec.timestamp, item.file.id, rec.start)
+    found = conn.execute("SELECT id FROM turns WHERE message_id = ?", (item.id,)).fetchone()
+    turn = rec.turn if item.agent_id is None else None
+    if turn is not None and found is None:
+        conn.execute(
+            "INSERT INTO turns (session_id, started_at, source_file_id, byte_start, kind, prompt,"
+            " message_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*place, *turn, item.id),
+        )
+    elif turn is not None:
+        conn.execute(
+            "UPDATE turns SET session_id = ?, started_at = ?, source_file_id = ?, byte_start = ?,"
+            " kind = ?, prompt = ? WHERE id = ?",
+            (*place, *turn, found[0]),
+        )
+    elif found is not None and rec.queued is not None:
+        conn.execute(
+            "UPDATE turns SET session_id = ?, started_at = ?, source_file_id = ?, byte_start = ?"
+            " WHERE id = ?",
+            (*place, found[0]),
+        )
+    elif found is not None:
+        conn.execute("DELETE FROM turns WHERE id = ?", found)
 
 
 def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:

@@ -1,0 +1,151 @@
+"""Rows of messages: how a placed line becomes one, and all that hangs on it."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+from ctxdb.store import agents, usage
+from ctxdb.store.model import Placed, Touched, owner_flags
+from ctxdb.store.tools import ToolJoin, located
+
+_INSERT_MESSAGE = (
+    "INSERT INTO messages (id, uuid, session_id, agent_id, turn_id, parent_uuid, type, subtype,"
+    " kind, timestamp, model, api_message_id, request_id, stop_reason, text, thinking,"
+    " is_sidechain, cwd, git_branch, version, data, source_file_id, byte_start, byte_length,"
+    f" block_keys, line_hash, nth, owner_flags) VALUES ({', '.join('?' * 28)})"
+)
+_UPDATE_MESSAGE = (
+    "UPDATE messages SET uuid = ?, session_id = ?, agent_id = ?, turn_id = ?, parent_uuid = ?,"
+    " type = ?, subtype = ?, kind = ?, timestamp = ?, model = ?, api_message_id = ?,"
+    " request_id = ?, stop_reason = ?, text = ?, thinking = ?, is_sidechain = ?, cwd = ?,"
+    " git_branch = ?, version = ?, data = ?, source_file_id = ?, byte_start = ?, byte_length = ?,"
+    " block_keys = ?, line_hash = ?, nth = ?, owner_flags = ? WHERE id = ?"
+)
+
+
+def message_values(placed: Placed) -> tuple[Any, ...]:
+    """The columns of messages after id, in the order of the statements above."""
+    rec = placed.rec
+    return (
+        rec.uuid,
+        placed.session_id,
+        placed.agent_id,
+        placed.turn_id,
+        placed.parent_uuid,
+        rec.type,
+        rec.subtype,
+        rec.kind,
+        rec.timestamp,
+        rec.model,
+        rec.api_message_id,
+        rec.request_id,
+        rec.stop_reason,
+        rec.text,
+        rec.thinking,
+        rec.is_sidechain,
+        rec.cwd,
+        rec.git_branch,
+        rec.version or None,
+        rec.data,
+        placed.file.id,
+        rec.start,
+        rec.length,
+        rec.block_keys,
+        rec.line_hash,
+        placed.nth,
+        owner_flags(rec, placed.session_id, placed.file),
+    )
+
+
+class MessageRows:
+    """Writes messages with their tool calls and results, usage, mentions and facts of agents."""
+
+    def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
+        self.conn = conn
+        self.touched = touched
+        (last,) = conn.execute("SELECT max(id) FROM messages").fetchone()
+        self.next_id = (last or 0) + 1
+        (last,) = conn.execute("SELECT max(id) FROM tool_uses").fetchone()
+        self.tools = ToolJoin(conn, (last or 0) + 1, touched)
+        self.filled: list[Placed] = []  # lines that fill a row
+        self.replaced: set[int] = set()  # rows that have changed hands
+
+    def number(self, items: list[Placed]) -> None:
+        """Give new messages their ids, in reading order."""
+        for n, item in enumerate(items, self.next_id):
+            item.id = n
+        self.next_id += len(items)
+
+    def insert(self, items: list[Placed]) -> None:
+        """New rows, and their full text in the same transaction."""
+        if not items:
+            return
+        self.filled += items
+        self.conn.executemany(_INSERT_MESSAGE, [(item.id, *message_values(item)) for item in items])
+        self.conn.execute(
+            "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
+            " FROM messages WHERE id >= ?",
+            (items[0].id,),
+        )
+
+    def insert_parts(self, items: list[Placed]) -> None:
+        """What hangs on new messages."""
+        self._join_tools(items)
+        usage.add_new(self.conn, items, self.touched)
+
+    def update(self, item: Placed) -> None:
+        """Fill an existing row, and all that hangs on it, from another line."""
+        self.conn.execute(_UPDATE_MESSAGE, (*message_values(item), item.id))
+        self.filled.append(item)
+        self.replaced.add(item.id)
+        usage.drop_lines(self.conn, item.id, self.touched)
+        agents.drop_facts(self.conn, item.id, self.touched)
+        self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
+        self._join_tools([item])
+        usage.add_lines(self.conn, usage.line_rows(item), self.touched)
+
+    def _join_tools(self, items: list[Placed]) -> None:
+        speaking: list[Placed] = []
+        ids: set[str] = set()
+        for item in items:
+            rec = item.rec
+            if rec.calls or rec.results:
+                speaking.append(item)
+                ids.update(call.tool_use_id for call in rec.calls or ())
+                ids.update(result.tool_use_id for result in rec.results or ())
+            if rec.mentions:
+                self._mention(item)
+            if rec.facts:
+                agents.add_facts(self.conn, item.session_id, rec.facts, item.id, self.touched)
+            if item.agent_id is not None and item.session_id is not None:
+                self.touched.agents.add((item.session_id, item.agent_id))
+        self.tools.load(ids)
+        for item in speaking:
+            for call in item.rec.calls or ():
+                self.tools.add_call(call, item)
+            for result in item.rec.results or ():
+                self.tools.add_result(result, item)
+        self.tools.write()
+
+    def _mention(self, item: Placed) -> None:
+        row = self.conn.execute(
+            "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id"
+            " WHERE s.id = ?",
+            (item.session_id,),
+        ).fetchone()
+        for path in item.rec.mentions or ():
+            self.conn.execute(
+                "INSERT INTO files_touched (session_id, agent_id, turn_id, path, operation,"
+                " succeeded, timestamp, message_id, project_id, relative_path)"
+                " VALUES (?, ?, ?, ?, 'mention', 1, ?, ?, ?, ?)",
+                (
+                    item.session_id,
+                    item.agent_id,
+                    item.turn_id,
+                    path,
+                    item.rec.timestamp,
+                    item.id,
+                    *located(path, row),
+                ),
+            )
