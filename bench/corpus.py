@@ -36,7 +36,8 @@ def originals(folder: Path) -> list[tuple[str, bytes]]:
     ]
 
 
-def _renamed(data: bytes, n: int) -> bytes:
+def renamed(data: bytes, n: int) -> bytes:
+    """The n-th repetition of a transcript: the same lines under other ids."""
     tail = b"%04x" % n
 
     def rename(match: re.Match[bytes]) -> bytes:
@@ -64,16 +65,14 @@ def write(folder: Path, size: int) -> Path:
     files = originals(folder)
     written = n = 0
     while written < size:
-        for name, data in files:
+        for name, original in files:
             project, _, rest = name.partition("/")
             if n:
                 project = f"{project}-{n}"
-                rest = _UUID_NAME.sub(lambda m, n=n: _renamed(m.group().encode(), n).decode(), rest)
-                data = _renamed(data, n)
+                rest = _UUID_NAME.sub(lambda m, n=n: renamed(m.group().encode(), n).decode(), rest)
             path = root / project / rest
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
-            written += len(data)
+            written += path.write_bytes(renamed(original, n) if n else original)
         n += 1
     done.touch()
     return root

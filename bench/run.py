@@ -148,7 +148,7 @@ def one_line(folder: Path) -> None:
         with path.open("wb") as file:
             written = k = 0
             while written < size:
-                data = corpus._renamed(pool[k % len(pool)], k % 65536)
+                data = corpus.renamed(pool[k % len(pool)], k % 65536)
                 file.write(data if data.endswith(b"\n") else data + b"\n")
                 written += len(data)
                 k += 1

@@ -25,7 +25,7 @@ APPLICATION_ID = 0x43545844
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script. (executescript looks for their ends in quadratic time.)"""
+    """The statements of a script: executescript looks for their ends in quadratic time."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -9,12 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from snapshot import content, differences
-
 from ctxdb.config import Config
 from ctxdb.ingest import SyncReport, sync
 from ctxdb.progress import NullProgress
 from ctxdb.verify import verify
+from snapshot import content, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

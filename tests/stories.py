@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hypothesis import strategies as st
+
 from builder import (
     Transcript,
     World,
@@ -19,7 +21,6 @@ from builder import (
     thinking,
     tool_use,
 )
-from hypothesis import strategies as st
 
 OTHER = "-home-ada-other"
 Step = Callable[[Transcript], object]

@@ -161,9 +161,9 @@ class Pass:
         changed: list[tuple[str, FoundFile]] = []
         for path, file in paths.items():
             item = known.get(path)
-            if item is not None and item.state in ("ok", "partial"):
-                if same_stat(item.known, file):
-                    continue
+            settled = item is not None and item.state in ("ok", "partial")
+            if item is not None and settled and same_stat(item.known, file):
+                continue
             changed.append((path, file))
         if changed or gone:
             with write_transaction(self.conn):

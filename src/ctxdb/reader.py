@@ -62,8 +62,10 @@ def excerpt(data: bytes) -> str:
 def tamed(
     entry: dict[str, Any], start: int, length: int, data: bytes, in_agent_file: bool
 ) -> Record:
-    """The record of an entry that may hold what no entry should: nesting without end, numbers of
-    any size. Whatever it is, one line never stops a file: at worst it is kept as it stands.
+    """The record of an entry that may hold what no entry should.
+
+    Nesting without end, numbers of any size: one line never stops a file. At worst it is kept as
+    an event of type `unreadable`.
     """
     entry = tame(entry)
     try:
@@ -92,68 +94,69 @@ def read_lines(
 
     `give_up` records the next line as too large without parsing it: it has ended a process before.
     """
-    stat = stat_of(fd)
-    records: list[Record] = []
-    notes: list[str | None] = []
-    counts: Counter[LineKey] = Counter()
-    errors: list[tuple[int, int, str, str]] = []
-    lines = 0
-    end = offset
-    at_end = False
-    while end - offset < want_bytes and lines < CHUNK_LINES:
-        block = read_block(fd, end)
+    found = Lines(offset, offset, [], [], Counter(), [], 0, stat_of(fd), b"", at_end=False)
+    while found.end - offset < want_bytes and found.lines < CHUNK_LINES:
+        block = read_block(fd, found.end)
         if block is None:
-            at_end = True
+            found.at_end = True
             break
         first = block.lines[0] if block.lines else None
-        if first is not None and first[1] > LARGE_LINE_BYTES:
-            if lines:
+        is_large = first is not None and first[1] > LARGE_LINE_BYTES
+        if is_large:
+            if found.lines:
                 break  # a large line comes alone
             if give_up:
                 block.oversize, block.lines = block.lines, []
             elif not parse_large:
-                return Lines(offset, offset, [], [], counts, [], 0, stat, b"", False, is_large=True)
-        for start, length, data in block.lines:
-            parsed = parse(data)
-            if parsed is None:
-                counts["", "", "skipped", "blank"] += 1
-            elif isinstance(parsed, Bad):
-                counts["", "", "bad", parsed.reason] += 1
-                errors.append((start, length - 1, parsed.reason, excerpt(data)))
-            else:
-                note = parsed.note
-                if note:
-                    errors.append((start, length - 1, note, excerpt(data)))
-                if len(parsed.objects) == 1 and not note:
-                    # The usual line: the object's bytes are the line's, and so is its length.
-                    entry = parsed.objects[0][2]
-                    try:
-                        records.append(normalize(entry, start, length - 1, data, in_agent_file))
-                    except Exception:
-                        records.append(tamed(entry, start, length - 1, data, in_agent_file))
-                    notes.append("")
-                    continue
-                glued = []
-                for at, size, entry in parsed.objects:
-                    own = data[at : at + size]
-                    # In a line with base64 cut out, places within it are not known.
-                    whole = len(parsed.objects) == 1 or len(data) != length - 1
-                    place = (start, length - 1) if whole else (start + at, size)
-                    glued.append(tamed(entry, *place, own, in_agent_file))
-                # The line counts once, as what is stored of it.
-                counted = next((r for r in glued if not isinstance(r, Skip)), glued[0])
-                records += glued
-                notes += [note if r is counted else None for r in glued]
+                found.is_large = True
+                return found
+        for line in block.lines:
+            _take(found, line, in_agent_file)
         for start, length, data in block.oversize:
-            counts["", "", "bad", "too_large"] += 1
-            errors.append((start, length - 1, "too_large", excerpt(data)))
-        lines += len(block.lines) + len(block.oversize)
-        end = block.end
-        if first is None or first[1] > LARGE_LINE_BYTES:
+            found.counts["", "", "bad", "too_large"] += 1
+            found.errors.append((start, length - 1, "too_large", excerpt(data)))
+        found.lines += len(block.lines) + len(block.oversize)
+        found.end = block.end
+        if first is None or is_large:
             break
-    at_end = at_end or end >= stat.size
-    mark = mark_of(fd, end)
-    return Lines(offset, end, records, notes, counts, errors, lines, stat, mark, at_end)
+    found.at_end = found.at_end or found.end >= found.stat.size
+    found.mark = mark_of(fd, found.end)
+    return found
+
+
+def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> None:
+    """Parse and normalize one line."""
+    start, length, data = line
+    parsed = parse(data)
+    if parsed is None:
+        found.counts["", "", "skipped", "blank"] += 1
+        return
+    if isinstance(parsed, Bad):
+        found.counts["", "", "bad", parsed.reason] += 1
+        found.errors.append((start, length - 1, parsed.reason, excerpt(data)))
+        return
+    note = parsed.note
+    if len(parsed.objects) == 1 and not note:
+        # The usual line: the object's bytes are the line's, and so is its length.
+        entry = parsed.objects[0][2]
+        try:
+            record = normalize(entry, start, length - 1, data, in_agent_file)
+        except Exception:
+            record = tamed(entry, start, length - 1, data, in_agent_file)
+        found.records.append(record)
+        found.notes.append("")
+        return
+    found.errors.append((start, length - 1, note, excerpt(data)))
+    glued = []
+    for at, size, entry in parsed.objects:
+        # In a line with base64 cut out, places within it are not known.
+        whole = len(parsed.objects) == 1 or len(data) != length - 1
+        place = (start, length - 1) if whole else (start + at, size)
+        glued.append(tamed(entry, *place, data[at : at + size], in_agent_file))
+    # The line counts once, as what is stored of it.
+    counted = next((r for r in glued if not isinstance(r, Skip)), glued[0])
+    found.records += glued
+    found.notes += [note if r is counted else None for r in glued]
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class Task:
 
 
 def read_file(task: Task) -> Iterator[Lines]:
-    """All complete lines of a file, in chunks; stops in front of a large line, which comes empty."""
+    """All complete lines of a file, in chunks; stops at a large line, which comes empty."""
     fd = open_regular(task.path)
     try:
         offset = task.offset

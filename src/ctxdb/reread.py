@@ -1,4 +1,4 @@
-"""Reading a stored line again from its source: for verify, and when another copy becomes the owner."""
+"""Reading a stored line again from its source, when another copy becomes the owner."""
 
 from __future__ import annotations
 

@@ -121,24 +121,13 @@ class Check:
         ]
         self.progress.start(sum(row[5] for row in files), "Verifying")
         for row in files:
-            self._file(*row)
+            self._file(row)
         self._invariants()
         return self.report
 
-    def _file(
-        self,
-        file_id: int,
-        path: str,
-        path_bytes: bytes | None,
-        session_id: str | None,
-        agent_id: str | None,
-        offset: int,
-        lines: int,
-        bad: int,
-        skipped: int,
-        mark: bytes | None,
-        missing_since: str | None,
-    ) -> None:
+    def _file(self, row: tuple[Any, ...]) -> None:
+        file_id, path, path_bytes, session_id, agent_id, offset, lines, bad, skipped = row[:9]
+        mark, missing_since = row[9:]
         try:
             fd = open_regular(path_bytes or path)
         except OSError as e:
@@ -379,7 +368,7 @@ _INVARIANTS = (
 
 
 def verify(config: Config, progress: Progress, *, only_roots: bool = False) -> VerifyReport:
-    """Read again and compare every transcript that was ever synced, or only those below the roots."""
+    """Read again and compare every transcript ever synced, or only those below the roots."""
     with naming_damage(config.db_path), closing(open_reader(config.db_path)) as conn:
         refuse_newer(conn, config.db_path)
         conn.execute("BEGIN")

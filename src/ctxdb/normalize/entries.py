@@ -12,7 +12,7 @@ from typing import Any
 from zlib import crc32
 
 from ctxdb.normalize.people import content_text, human_parts, queued_turn, turn_kind, user_kind
-from ctxdb.normalize.records import Call, Event, Fact, Message, Record, Result, Skip
+from ctxdb.normalize.records import Call, Fact, Message, Record, Result, Skip
 from ctxdb.normalize.sides import attachment_parts, event_record, side_data, system_parts
 from ctxdb.normalize.tools import notice_facts, read_call, read_result, result_facts
 from ctxdb.normalize.usage import usage_rows
@@ -147,26 +147,27 @@ def _user(entry: dict[str, Any], record: Message) -> None:
     facts: list[Fact] = []
     has_result = False
     at = record.timestamp or ""
-    if type(content) is list:
-        for block in content:
-            if type(block) is dict and block.get("type") == "tool_result":
-                has_result = True
-                detail = entry.get("toolUseResult")
-                if result := read_result(block, detail, entry.get("toolDenialKind")):
-                    results.append(result)
-                    facts += result_facts(result.tool_use_id, detail, at) or ()
+    blocks = content if type(content) is list else []
+    for block in blocks:
+        if type(block) is dict and block.get("type") == "tool_result":
+            has_result = True
+            detail = entry.get("toolUseResult")
+            if result := read_result(block, detail, entry.get("toolDenialKind")):
+                results.append(result)
+                facts += result_facts(result.tool_use_id, detail, at) or ()
     record.text = content_text(content) or None
     in_agent = record.is_sidechain == 1
     if has_result:
         record.kind = "tool_result"
-        beside = [b for b in content if type(b) is dict and b.get("type") != "tool_result"]
+        beside = [b for b in blocks if type(b) is dict and b.get("type") != "tool_result"]
         if beside and not in_agent and entry.get("isMeta") is not True:
             record.turn = queued_turn(beside)
     else:
-        record.kind, prompt = user_kind(entry, content, in_agent)
+        record.kind, prompt = user_kind(entry, content, in_agent=in_agent)
         if prompt:
             source = entry.get("promptSource")
-            record.turn = (turn_kind(record.kind, prompt, source, source == "queued"), prompt)
+            kind = turn_kind(record.kind, prompt, source, queued=source == "queued")
+            record.turn = (kind, prompt)
     if record.kind == "notification" or (record.kind == "meta" and record.text):
         facts += notice_facts(record.text, at) or ()
     record.results = results or None
@@ -293,6 +294,3 @@ def normalize(
 def line_hash(line: bytes) -> int:
     """63 bits of the line, to know it again by."""
     return int.from_bytes(blake2b(line, digest_size=8).digest(), "big") >> 1
-
-
-__all__ = ["Event", "Message", "Skip", "line_hash", "normalize"]

@@ -11,7 +11,7 @@ from typing import Any
 
 from ctxdb.normalize.values import dump, text_of
 
-# Beyond this many line pairs a diff of the middle is not worth its time: all of it counts as changed.
+# Beyond this many line pairs a diff of the middle is not worth its time: all of it is changed.
 MAX_PAIRS = 4_000_000
 
 _OPERATIONS = {

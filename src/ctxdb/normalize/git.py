@@ -1,4 +1,4 @@
-"""Commits, pushes and pull requests: from what the tool reports, else from what git and gh print."""
+"""Commits, pushes and pull requests: what the tool reports, else what git and gh print."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _BASH_INPUT = re.compile(r"<bash-input>(.*?)(?:</bash-input>|\Z)", re.DOTALL)
 
 
 def kind_of_text(text: str) -> str:
-    """What sort of message a user text is, by how it begins: `human` unless a tag says otherwise."""
+    """What sort of message a user text is, by how it begins: `human` unless a tag says else."""
     head = text.lstrip()
     if head[:1] in "<[CA":
         for prefix, kind in _LEADING:
@@ -80,7 +80,7 @@ def prompt_of(kind: str, text: str) -> str:
 
 
 def content_text(content: Any) -> str:
-    """All text of a content value: a string, or the text blocks of a list joined by a blank line."""
+    """All text of a content value: a string, or text blocks joined by a blank line."""
     if type(content) is str:
         return content
     if type(content) is not list:
@@ -90,7 +90,7 @@ def content_text(content: Any) -> str:
 
 
 def human_parts(content: Any) -> tuple[str, str]:
-    """Kind and prompt of a user line's content without its tool results; ('', '') if nothing is left."""
+    """Kind and prompt of a user line without its tool results; ('', '') if nothing is left."""
     if type(content) is str:
         text = without_ide(content)
         if not text.strip():
@@ -123,8 +123,8 @@ def human_parts(content: Any) -> tuple[str, str]:
     return first, ""
 
 
-def user_kind(entry: dict[str, Any], content: Any, in_agent: bool) -> tuple[str, str]:
-    """Kind of a user line without tool results, and the human prompt in it ('' where there is none)."""
+def user_kind(entry: dict[str, Any], content: Any, *, in_agent: bool) -> tuple[str, str]:
+    """Kind of a user line without tool results, and the human prompt in it, or ''."""
     if entry.get("isMeta") is True:
         return "meta", ""
     if entry.get("isCompactSummary") is True:
@@ -145,7 +145,7 @@ def user_kind(entry: dict[str, Any], content: Any, in_agent: bool) -> tuple[str,
     return kind, ""
 
 
-def turn_kind(kind: str, prompt: str, source: Any, queued: bool) -> str:
+def turn_kind(kind: str, prompt: str, source: Any, *, queued: bool) -> str:
     """Kind of the turn a human message begins."""
     if kind == "shell":
         return "shell"
@@ -161,4 +161,4 @@ def queued_turn(content: Any) -> tuple[str, str] | None:
     kind, prompt = human_parts(content)
     if kind not in ("human", "command", "shell") or not prompt:
         return None
-    return turn_kind(kind, prompt, None, True), prompt
+    return turn_kind(kind, prompt, None, queued=True), prompt

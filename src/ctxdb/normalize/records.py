@@ -155,14 +155,13 @@ _TAGS = {kind: tag for tag, kind in enumerate(_KINDS)}
 def pack(record: Record) -> tuple[Any, ...]:
     """The record as a tuple that marshal can carry."""
     kind = type(record)
-    values = _GETTERS[kind](record)
+    values = list(_GETTERS[kind](record))
     if kind is Message:
-        values = list(values)
         for i in _MESSAGE_LISTS:
             if values[i] is not None:
                 values[i] = [tuple(item) for item in values[i]]
     elif kind is Event and values[-1] is not None:
-        values = (*values[:-1], [tuple(fact) for fact in values[-1]])
+        values[-1] = [tuple(fact) for fact in values[-1]]
     return (_TAGS[kind], *values)
 
 
@@ -175,7 +174,8 @@ def unpack(packed: tuple[Any, ...]) -> Record:
                 values[i] = [kind._make(item) for item in values[i]]
     elif tag == 1 and values[-1] is not None:
         values[-1] = [Fact._make(item) for item in values[-1]]
-    return _KINDS[tag](*values)
+    record: Record = _KINDS[tag](*values)
+    return record
 
 
 _NAMES = [f.name for f in fields(Message)]

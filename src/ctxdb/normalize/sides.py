@@ -190,15 +190,15 @@ def _sized(value: Any) -> Any:
 def _snapshots(entry: dict[str, Any]) -> list[tuple[str, int, str | None]] | None:
     found: list[tuple[str, int, str | None]] = []
     snapshot = dict_of(entry.get("snapshot"))
-    for path, backup in dict_of(snapshot.get("trackedFileBackups")).items():
-        backup = dict_of(backup)
+    for path, value in dict_of(snapshot.get("trackedFileBackups")).items():
+        backup = dict_of(value)
         at = text_of(backup.get("backupTime")) or text_of(snapshot.get("timestamp"))
         if path and (version := int_of(backup.get("version"))) is not None:
             found.append((path, version, at))
-    if path := text_of(entry.get("trackingPath")):
+    if tracked := text_of(entry.get("trackingPath")):
         backup = dict_of(entry.get("backup"))
         if (version := int_of(backup.get("version"))) is not None:
-            found.append((path, version, text_of(backup.get("backupTime"))))
+            found.append((tracked, version, text_of(backup.get("backupTime"))))
     return found or None
 
 

@@ -18,6 +18,7 @@ from ctxdb.normalize.values import (
     dict_of,
     dump,
     dump_without_base64,
+    float_of,
     int_of,
     text_of,
 )
@@ -149,7 +150,7 @@ def _content(content: Any) -> str | None:
     return "\n\n".join(parts) or None
 
 
-def _status(is_error: bool, text: str, detail: Any, denial: Any) -> str:
+def _status(text: str, detail: Any, denial: Any, *, is_error: bool) -> str:
     said = detail if type(detail) is str else ""
     said = said.removeprefix("Error: ")
     if denial or (is_error and (text.startswith(_REJECTED) or said.startswith(_REJECTED))):
@@ -165,8 +166,8 @@ def _milliseconds(detail: dict[str, Any]) -> int | None:
     for key in ("durationMs", "totalDurationMs"):
         if (found := int_of(detail.get(key))) is not None:
             return found
-    seconds = detail.get("durationSeconds")
-    if type(seconds) in (int, float) and 0 <= seconds < 1e9:
+    seconds = float_of(detail.get("durationSeconds"))
+    if seconds is not None and 0 <= seconds < 1e9:
         return round(seconds * 1000)
     return None
 
@@ -179,7 +180,7 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | Non
     is_error = block.get("is_error") is True
     text = _content(block.get("content"))
     head = text or ""
-    status = _status(is_error, head, detail, denial)
+    status = _status(head, detail, denial, is_error=is_error)
     fields = detail if type(detail) is dict else {}
     match = _EXIT_CODE.match(head) if is_error else None
     path = text_of(fields.get("persistedOutputPath"))
@@ -256,8 +257,9 @@ _ENDED = {"completed": "completed", "failed": "failed", "killed": "failed", "err
 
 
 def notice_facts(text: str | None, at: str) -> list[Fact] | None:
-    """Ends of agents, as notifications tell them. Other background tasks look alike: the store
-    takes a notice only for an agent it knows from elsewhere.
+    """Ends of agents, as notifications tell them.
+
+    Other background tasks look alike: the store takes a notice only for an agent it knows.
     """
     if text is None or "-notification>" not in text:
         return None

@@ -28,7 +28,7 @@ def int_of(value: Any) -> int | None:
     """The value as an integer that SQLite can hold, if it is a number."""
     if type(value) is int:
         return value if -MAX_INT <= value <= MAX_INT else None
-    if type(value) is float and value == value and abs(value) < 2**63:
+    if type(value) is float and abs(value) < 2**63:  # false for NaN
         return int(value)
     return None
 

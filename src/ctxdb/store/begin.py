@@ -44,6 +44,7 @@ class TurnBeginnings:
         current: dict[str | None, int | None] = {}
         queue: turns.QueueReader | None = None
         messages = iter(items)
+        place: tuple[Any, ...]
 
         def reader() -> turns.QueueReader:
             if chunk.start == 0:

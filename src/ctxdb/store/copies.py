@@ -82,7 +82,7 @@ class Copies:
         self.recount: set[tuple[str, int]] = set()
 
     def absorb(self, placed: Placed, message_id: int) -> str:
-        """Take in a line that repeats a stored entry; says whether it is now `stored` or a `copy`."""
+        """Take in a line that repeats a stored entry; says whether it is `stored` or a `copy`."""
         row = self.conn.execute(_OWNER, (message_id,)).fetchone()
         if row is None:
             raise LookupError(message_id)
@@ -166,7 +166,7 @@ class Copies:
         return self._path(placed.file.id) < self._path(owner.source_file_id)
 
     def _session_rank(self, session_id: str | None) -> tuple[bool, str, str]:
-        """The session whose earliest unshared entry is earlier comes first, one with none before all."""
+        """The session with the earlier unshared entry comes first, one with none before all."""
         row = self.conn.execute(
             "SELECT first_unshared_at FROM sessions WHERE id = ?", (session_id,)
         ).fetchone()

@@ -121,7 +121,8 @@ class EventRows:
                 self._tell(event, session_id, file)
         self.conn.executemany(
             "INSERT INTO events (id, session_id, type, subtype, timestamp, data, source_file_id,"
-            f" byte_start, byte_length, file_session, line_hash, nth) VALUES ({', '.join('?' * 12)})",
+            " byte_start, byte_length, file_session, line_hash, nth)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows,
         )
         self.conn.executemany(
@@ -147,8 +148,9 @@ class EventRows:
             self.touched.pulls.add(session_id)
 
     def write_snapshots(self) -> None:
-        """Files that snapshots name: one row per session, path and version. Paths are mostly
-        relative to the session's folder, so that must be known first.
+        """Files that snapshots name: one row per session, path and version.
+
+        Paths are mostly relative to the session's folder, so that must be known first.
         """
         for event, file, _, _ in self.new:
             session_id = event.session_id or file.session_id
@@ -173,7 +175,7 @@ class EventRows:
             self.touched.snapshots.add(session_id)
 
     def adopt(self, file: SourceFile) -> None:
-        """A file's session has become known: its earlier events get the identity they should have."""
+        """A file's session has become known: its earlier events get their true identity."""
         self.touched.sessions.add(file.session_id or "")
         for row_id, line_hash, nth in self.conn.execute(
             "SELECT id, line_hash, nth FROM events WHERE source_file_id = ? AND file_session = ''",

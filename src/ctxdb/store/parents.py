@@ -145,7 +145,7 @@ class Parents:
                 )
 
     def _settled(self, uuid: str) -> tuple[bool, str | None]:
-        """(True, stored uuid or None at the end of a chain), or (False, the uuid that is missing)."""
+        """(True, a stored uuid or None at a chain's end), or (False, the uuid that is missing)."""
         wanted: str | None = uuid
         for _ in range(10_000):
             if wanted is None:

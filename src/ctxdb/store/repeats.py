@@ -16,7 +16,7 @@ def _blocks(keys: str) -> frozenset[str]:
 
 
 class Repeats:
-    """Looks up entries by uuid, by forkedFrom, by the blocks of a replay, and by the line itself."""
+    """Looks entries up by uuid, by forkedFrom, by the blocks of a replay and by the line itself."""
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self.conn = conn

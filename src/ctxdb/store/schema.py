@@ -55,9 +55,8 @@ def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
 def _fingerprint() -> str:
     """Changes whenever a migration or a view does."""
     digest = hashlib.blake2b(digest_size=16)
-    for folder, pattern in (("migrations", "[0-9]*.sql"), ("sql", "*.sql")):
-        for path in sorted(asset_dir(folder).glob(pattern)):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in [*sorted(asset_dir("migrations").glob("[0-9]*.sql")), *_view_files()]:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 

@@ -51,8 +51,10 @@ def note_file(
         "  version = coalesce(excluded.version, version),"
         "  slug = coalesce(excluded.slug, slug),"
         "  entrypoint = coalesce(excluded.entrypoint, entrypoint),"
-        "  first_at = min(coalesce(first_at, excluded.first_at), coalesce(excluded.first_at, first_at)),"
-        "  last_at = max(coalesce(last_at, excluded.last_at), coalesce(excluded.last_at, last_at)),"
+        "  first_at = min(coalesce(first_at, excluded.first_at),"
+        "   coalesce(excluded.first_at, first_at)),"
+        "  last_at = max(coalesce(last_at, excluded.last_at),"
+        "   coalesce(excluded.last_at, last_at)),"
         "  first_user_at = coalesce(first_user_at, excluded.first_user_at),"
         "  last_user_at = coalesce(excluded.last_user_at, last_user_at),"
         "  forked_session = coalesce(excluded.forked_session, forked_session),"
@@ -207,7 +209,7 @@ def _summary(conn: sqlite3.Connection, session_id: str, order: list[int]) -> str
 
 
 def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
-    """Find the sessions that summaries are of, by the entries they name; says which have changed."""
+    """Find the sessions that summaries are of, by the entries they name; says which changed."""
     changed: set[str] = set()
     for event_id, before, now in conn.execute(
         "SELECT s.event_id, s.leaf_session, coalesce("
@@ -225,7 +227,7 @@ def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
 
 
 def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None, str]:
-    """The project's path without any cwd: by the folder's index, else by its name, a last resort."""
+    """The project's path without any cwd: by the folder's index, its siblings or its name."""
     for file_id in order:
         row = conn.execute(
             "SELECT path, root FROM source_files WHERE id = ?", (file_id,)
@@ -276,7 +278,7 @@ def _project(conn: sqlite3.Connection, session_id: str, path: str, source: str) 
 
 
 def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
-    """A path has become known: sessions whose project was guessed from the folder's name have it."""
+    """A path has become known: it is that of sessions guessed from the folder's name."""
     for (session_id,) in conn.execute(
         "SELECT s.id FROM projects p JOIN sessions s ON s.project_id = p.id"
         " JOIN source_files f ON f.session_id = s.id"

@@ -85,8 +85,10 @@ def rename_file(conn: sqlite3.Connection, old: KnownFile, found: FoundFile) -> N
 
 
 def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
-    """A rewritten file is read from its start. Its rows stay: their lines count as gone until they
-    are met again, and what is no longer in the file is kept.
+    """A rewritten file is read from its start.
+
+    Its rows stay: their lines count as gone until they are met again, and what is no longer in the
+    file is kept.
     """
     for table in ("messages", "events"):
         conn.execute(

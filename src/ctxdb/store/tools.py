@@ -67,6 +67,7 @@ class Tool:
     new: bool = True
 
     def values(self) -> tuple[Any, ...]:
+        """The columns after id, in the order of the statements above."""
         return (
             self.tool_use_id,
             self.message_id,
@@ -133,7 +134,8 @@ class ToolJoin:
             " FROM json_each(?) j CROSS JOIN tool_uses t ON t.tool_use_id = j.value ORDER BY t.id",
             (orjson.dumps(wanted).decode(),),
         ):
-            tool = Tool(*row, new=False)
+            tool = Tool(*row)
+            tool.new = False
             self.rows[tool.id] = tool
             self.by_id[tool.tool_use_id].append(tool)
 

@@ -23,7 +23,7 @@ class QueueReader:
 
     def __init__(self) -> None:
         self.waiting: list[str] = []
-        # Texts that began a turn at a `remove` and may come again as an attachment, and the reverse.
+        # Texts that began a turn at a `remove` and may come again as an attachment; the reverse.
         self.removed: list[str] = []
         self.attached: list[str] = []
         self.told: set[tuple[str | None, str | None, str]] = set()
@@ -114,7 +114,7 @@ def last_turn(
 
 
 def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
-    """Work out a file's turns again from what is stored of it: after a rewrite or a change of owner."""
+    """Work out a file's turns again from what is stored: after a rewrite or a change of owner."""
     conn.execute(
         "UPDATE turns SET source_file_id = m.source_file_id, byte_start = m.byte_start,"
         "  session_id = m.session_id, started_at = m.timestamp"
@@ -139,7 +139,8 @@ def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
         "SELECT m.id, (SELECT t.id FROM turns t WHERE t.source_file_id = m.source_file_id"
         "   AND t.session_id IS m.session_id AND t.byte_start <= m.byte_start"
         "   ORDER BY t.byte_start DESC LIMIT 1) AS wanted, m.turn_id"
-        " FROM messages m WHERE m.source_file_id = ? AND m.agent_id IS NULL AND m.turn_id IS NOT wanted",
+        " FROM messages m WHERE m.source_file_id = ? AND m.agent_id IS NULL"
+        "  AND m.turn_id IS NOT wanted",
         (file_id,),
     ).fetchall()
     for message_id, turn_id, before in changed:

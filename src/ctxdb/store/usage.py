@@ -16,8 +16,8 @@ from ctxdb.normalize.usage import request_key
 from ctxdb.store.model import Placed, Touched
 
 _INSERT_LINE = (
-    "INSERT OR REPLACE INTO _usage_lines (message_id, request_key, api_message_id, request_id, part,"
-    " is_background, model, input_tokens, output_tokens, cache_write_5m_tokens,"
+    "INSERT OR REPLACE INTO _usage_lines (message_id, request_key, api_message_id, request_id,"
+    " part, is_background, model, input_tokens, output_tokens, cache_write_5m_tokens,"
     " cache_write_1h_tokens, cache_read_tokens, prompt_tokens, thinking_tokens,"
     " web_search_requests, service_tier, speed, inference_geo, has_stop_reason, cost_reported_usd)"
     f" VALUES ({', '.join('?' * 20)})"
@@ -113,8 +113,10 @@ def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: To
 
 
 def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) -> None:
-    """Keep the lines of new messages. Requests that only this batch tells of, and whose API message
-    nobody else names, are the rule: they are summed up here, all others by `recompute`.
+    """Keep the lines of new messages.
+
+    Requests that only this batch tells of, and whose API message nobody else names, are the rule:
+    they are summed up here, all others by `recompute`.
     """
     rows: list[tuple[Any, ...]] = []
     told: dict[str, list[tuple[Placed, tuple[Any, ...]]]] = {}
