@@ -79,7 +79,9 @@ def natural_keys(conn: sqlite3.Connection) -> dict[str, dict[int, Any]]:
         "source_files": files,
         "events": {
             id_: (files.get(file), start)
-            for id_, file, start in conn.execute("SELECT id, source_file_id, byte_start FROM events")
+            for id_, file, start in conn.execute(
+                "SELECT id, source_file_id, byte_start FROM events"
+            )
         },
     }
 
@@ -99,9 +101,7 @@ def content(db_path: Path, root: Path | None = None) -> dict[str, list[str]]:
     return found
 
 
-def table_rows(
-    conn: sqlite3.Connection, table: str, keys: dict[str, dict[int, Any]]
-) -> list[str]:
+def table_rows(conn: sqlite3.Connection, table: str, keys: dict[str, dict[int, Any]]) -> list[str]:
     cursor = conn.execute(f'SELECT * FROM "{table}"')
     columns = [column for column, *_ in cursor.description]
     rows = []

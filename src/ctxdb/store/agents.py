@@ -16,6 +16,13 @@ from ctxdb.normalize import Fact
 from ctxdb.store.model import Touched
 
 _LINK_ORDER = ("meta", "progress", "result")
+# Agents whose call nothing names: only the words of their prompt can.
+_NO_LINK = (
+    "a.agent_id NOT LIKE 'acompact%' AND a.agent_id NOT LIKE 'aprompt_suggestion%'"
+    " AND NOT EXISTS (SELECT 1 FROM _agent_facts f WHERE f.session_id = a.session_id"
+    "  AND f.agent_id = a.agent_id AND (f.run_id IS NOT NULL OR (f.tool_use_id <> ''"
+    "   AND f.source IN ('meta', 'progress', 'result'))))"
+)
 
 
 def add_facts(
@@ -39,6 +46,8 @@ def add_facts(
             "  parent_agent_id = excluded.parent_agent_id",
             (session_id, *fact, message_id),
         )
+        if fact.tool_use_id and fact.source in _LINK_ORDER:
+            touched.calls.add(fact.tool_use_id)  # it is no longer free for others
         if fact.source == "workflow":
             for (agent_id,) in conn.execute(
                 "SELECT agent_id FROM _agent_facts WHERE session_id = ? AND run_id = ?",
@@ -51,10 +60,12 @@ def add_facts(
 
 def drop_facts(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
     """Forget what a message said, before it is said anew."""
-    for session_id, agent_id in conn.execute(
-        "SELECT session_id, agent_id FROM _agent_facts WHERE message_id = ?", (message_id,)
+    for session_id, agent_id, tool_use_id in conn.execute(
+        "SELECT session_id, agent_id, tool_use_id FROM _agent_facts WHERE message_id = ?",
+        (message_id,),
     ).fetchall():
         touched.agents.add((session_id, agent_id))
+        touched.calls.add(tool_use_id)
     conn.execute("DELETE FROM _agent_facts WHERE message_id = ?", (message_id,))
 
 
@@ -71,7 +82,7 @@ def agents_of_calls(conn: sqlite3.Connection, touched: Touched) -> None:
         touched.agents.update(
             conn.execute(
                 "SELECT a.session_id, a.agent_id FROM tool_uses t JOIN agents a"
-                " ON a.session_id = t.session_id WHERE t.tool_use_id = ? AND a.tool_use_id IS NULL",
+                f" ON a.session_id = t.session_id WHERE t.tool_use_id = ? AND {_NO_LINK}",
                 (tool_use_id,),
             )
         )
@@ -109,7 +120,7 @@ def _refresh_one(
         )
         return
     prompt = _first_prompt(conn, session_id, agent_id)
-    tool_use_id = _find_call(conn, session_id, agent_id, facts, prompt)
+    tool_use_id = _find_call(conn, session_id, agent_id, facts, prompt, touched)
     call = _call(conn, session_id, tool_use_id)
 
     def said(column: int, sources: tuple[str, ...]) -> Any:
@@ -173,6 +184,7 @@ def _find_call(
     agent_id: str,
     facts: list[Any],
     prompt: str | None,
+    touched: Touched,
 ) -> str | None:
     for source in _LINK_ORDER:
         for fact in facts:
@@ -192,15 +204,62 @@ def _find_call(
     words = prompt or next((fact[11] for fact in facts if fact[11]), None)
     if not words:
         return None
-    rows = conn.execute(
-        "SELECT tool_use_id FROM tool_uses WHERE session_id = ? AND name = 'Agent'"
-        " AND agent_id IS NOT ? AND json_extract(input, '$.prompt') = ?"
-        " AND tool_use_id NOT IN (SELECT tool_use_id FROM agents WHERE session_id = ?"
-        "  AND agent_id <> ? AND tool_use_id IS NOT NULL)"
-        " ORDER BY started_at, tool_use_id LIMIT 1",
-        (session_id, agent_id, words, session_id, agent_id),
+    return _call_by_words(conn, session_id, agent_id, words, touched)
+
+
+def _call_by_words(
+    conn: sqlite3.Connection, session_id: str, agent_id: str, words: str, touched: Touched
+) -> str | None:
+    """The call that asks these words. Several agents may be asked the same: then the first call is
+    of the first of them, and so on; those whose call that changes are made anew."""
+    calls = conn.execute(
+        "SELECT tool_use_id, agent_id FROM tool_uses WHERE session_id = ?1 AND name = 'Agent'"
+        " AND json_extract(input, '$.prompt') = ?2 AND tool_use_id NOT IN"
+        "  (SELECT tool_use_id FROM _agent_facts WHERE session_id = ?1 AND source IN"
+        "   ('meta', 'progress', 'result'))"
+        " ORDER BY started_at, tool_use_id",
+        (session_id, words),
     ).fetchall()
-    return str(rows[0][0]) if rows else None
+    if not calls:
+        return None
+    asked = []
+    linked = {call for call, _ in calls}
+    for other, before in conn.execute(
+        f"SELECT a.agent_id, a.tool_use_id FROM agents a WHERE a.session_id = ?1 AND {_NO_LINK}"
+        " UNION SELECT ?2, NULL WHERE NOT EXISTS"
+        "  (SELECT 1 FROM agents WHERE session_id = ?1 AND agent_id = ?2)",
+        (session_id, agent_id),
+    ).fetchall():
+        if before is not None and before not in linked and other != agent_id:
+            continue
+        if _words(conn, session_id, other) == words:
+            (began,) = conn.execute(
+                "SELECT min(timestamp) FROM messages WHERE session_id = ? AND agent_id = ?",
+                (session_id, other),
+            ).fetchone()
+            asked.append((began or "~", other, before))
+    own = None
+    for _, other, before in sorted(asked):
+        call = next((c for c, by in calls if by != other), None)
+        calls = [c for c in calls if c[0] != call]
+        if other == agent_id:
+            own = call
+        elif call != before:
+            touched.agents.add((session_id, other))
+    return own
+
+
+def _words(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | None:
+    """What an agent was asked, by its first line or by what is said of it."""
+    prompt = _first_prompt(conn, session_id, agent_id)
+    if prompt:
+        return prompt
+    row = conn.execute(
+        "SELECT prompt FROM _agent_facts WHERE session_id = ? AND agent_id = ?"
+        " AND prompt IS NOT NULL ORDER BY at, tool_use_id LIMIT 1",
+        (session_id, agent_id),
+    ).fetchone()
+    return row[0] if row else None
 
 
 def _call(conn: sqlite3.Connection, session_id: str, tool_use_id: str | None) -> Any:

@@ -18,6 +18,7 @@ from ctxdb.store.begin import TurnBeginnings
 from ctxdb.store.copies import Copies
 from ctxdb.store.events import EventRows
 from ctxdb.store.model import Chunk, Placed, SourceFile, Touched
+from ctxdb.store.pairs import pair_again
 from ctxdb.store.parents import Parents
 from ctxdb.store.pulls import refresh_pulls
 from ctxdb.store.repeats import Repeats
@@ -40,13 +41,13 @@ class Batch:
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
+        events = EventRows(self.conn, self.touched)
         for chunk in chunks:
-            self._know_session(chunk)
+            self._know_session(chunk, events)
         by_chunk = self._place(chunks)
         placed = [item for items in by_chunk for item in items]
         repeats = Repeats(self.conn)
         fresh, again = repeats.sort_out(placed)
-        events = EventRows(self.conn, self.touched)
         events.place(chunks)
         self.rows.number(fresh)
         self.begin.begin(chunks, by_chunk, events)
@@ -64,7 +65,7 @@ class Batch:
         self._finish(placed)
         tally.move_offsets(self.conn, chunks, self.now)
 
-    def _know_session(self, chunk: Chunk) -> None:
+    def _know_session(self, chunk: Chunk, events: EventRows) -> None:
         """A file that is not named by its session is of the first session that a line names."""
         file = chunk.file
         if file.session_id is not None:
@@ -80,16 +81,14 @@ class Batch:
         )
         if chunk.start > 0:
             self._adopt_earlier_lines(file)
+            events.adopt(file)
 
     def _adopt_earlier_lines(self, file: SourceFile) -> None:
         who = (file.session_id, file.id)
-        for table in ("messages", "events"):
-            self.conn.execute(
-                f"UPDATE {table} SET session_id = ? WHERE source_file_id = ?"
-                " AND session_id IS NULL",
-                who,
-            )
-        EventRows(self.conn, self.touched).adopt(file)
+        self.conn.execute(
+            "UPDATE messages SET session_id = ? WHERE source_file_id = ? AND session_id IS NULL",
+            who,
+        )
         for column in ("message_id", "result_message_id"):
             self.conn.execute(
                 "UPDATE tool_uses SET session_id = ? WHERE session_id IS NULL AND"
@@ -168,6 +167,7 @@ class Batch:
         self.parents.write(placed, self.rows.filled, self.rows.replaced)
         for file_id in sorted(self.touched.retell):
             turns.retell_file(self.conn, file_id, self.touched)
+        pair_again(self.conn, self.rows.tools.next_id, self.touched)
         agents.refresh(self.conn, self.touched)
         usage.recompute(self.conn, self.touched.requests)
         for session_id in sorted(self.touched.renumber):

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ctxdb.store.counts import shift_count
 from ctxdb.store.model import WRAPPED, Placed, Touched, owner_flags, owner_rank
 from ctxdb.store.sessions import recount_file
+from ctxdb.store.tools import is_unique_id
+from ctxdb.store.turns import forked_queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,6 +258,7 @@ class Copies:
                     (orjson.dumps(sessions).decode(),),
                 )
             )
+            self.touched.retell.update(forked_queues(self.conn, sessions))
             for session_id, file_id in self.recount:
                 recount_file(self.conn, session_id, file_id)
             self.recount.clear()
@@ -318,6 +322,13 @@ class Copies:
         )
         self.conn.execute("UPDATE _aliases SET message_id = ? WHERE message_id = ?", (keep, drop))
         for column in ("message_id", "result_message_id"):
+            self.touched.pairs.update(
+                (owner.session_id, tool_use_id)
+                for (tool_use_id,) in self.conn.execute(
+                    f"SELECT tool_use_id FROM tool_uses WHERE {column} = ?", (drop,)
+                )
+                if not is_unique_id(tool_use_id)
+            )
             self.conn.execute(f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop))
         self.touched.requests.update(
             key
@@ -332,28 +343,3 @@ class Copies:
         self._rename_parent(owner.uuid, kept[0])
         self.touched.retell.add(owner.source_file_id)
         self._share(owner.session_id, owner.session_id)
-
-
-def shift_count(
-    conn: sqlite3.Connection, file_id: int, line_type: str, version: str, was: str, now: str
-) -> None:
-    """Count a line under another outcome."""
-    row = conn.execute(
-        "SELECT reason FROM line_counts WHERE source_file_id = ? AND type = ? AND version = ?"
-        " AND outcome = ? ORDER BY reason LIMIT 1",
-        (file_id, line_type, version, was),
-    ).fetchone()
-    if row is None:
-        return
-    key = (file_id, line_type, version, was, row[0])
-    conn.execute(
-        "UPDATE line_counts SET lines = lines - 1 WHERE source_file_id = ? AND type = ?"
-        " AND version = ? AND outcome = ? AND reason = ?",
-        key,
-    )
-    conn.execute("DELETE FROM line_counts WHERE source_file_id = ? AND lines <= 0", (file_id,))
-    conn.execute(
-        "INSERT INTO line_counts VALUES (?, ?, ?, ?, ?, 1)"
-        " ON CONFLICT DO UPDATE SET lines = lines + 1",
-        (file_id, line_type, version, now, row[0]),
-    )

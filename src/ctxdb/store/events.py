@@ -8,14 +8,35 @@ nothing.
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from ctxdb.normalize import Event
+from ctxdb.normalize.sides import event_record
 from ctxdb.store import agents
+from ctxdb.store.counts import shift_count
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.tools import is_relative
+
+Rank = tuple[bool, str]  # main transcripts before agents' files, then by path
+
+
+@dataclass(slots=True)
+class _Stored:
+    """The place that an event's row names."""
+
+    id: int
+    file_id: int
+    rank: Rank
+    start: int
+    length: int  # negative: the line is no longer there
+    new: int = -1  # index in EventRows.new of a row that this batch brings
+
+
+def _rank(file: SourceFile) -> Rank:
+    return file.agent_id is not None, file.path
 
 
 class EventRows:
@@ -26,47 +47,76 @@ class EventRows:
         self.touched = touched
         self.new: list[tuple[Event, SourceFile, int, int]] = []  # event, file, nth, id
         self.copies: list[tuple[int, int, int, int]] = []
-        self.moved: list[tuple[int, int, int]] = []
-        self.places: set[tuple[str, int]] = set()  # sessions that events name, and where
-        self.ids: dict[int, int] = {}  # id() of a stored event -> its row
+        self.moved: list[tuple[int, int, int, int]] = []  # file, start, length, id
+        self.ids: dict[int, int] = {}  # id() of an event whose line is the stored one -> its row
+        self.adopted: list[tuple[Event, SourceFile, str]] = []
+        self.belong: set[tuple[str, int]] = set()
 
     def place(self, chunks: list[Chunk]) -> None:
         """Decide which events are new and which stand elsewhere already."""
-        batch = [(r, c) for c in chunks for r in c.records if type(r) is Event]
+        batch = [(event, file, 0) for event, file, _ in self.adopted]
+        batch += [(r, c.file, c.start) for c in chunks for r in c.records if type(r) is Event]
         if not batch:
             return
-        stored = self._stored({event.line_hash for event, _ in batch})
+        stored = self._stored({event.line_hash for event, _, _ in batch})
         (last,) = self.conn.execute("SELECT max(id) FROM events").fetchone()
         next_id = (last or 0) + 1
         counted: dict[tuple[int, int], int] = {}
-        for event, chunk in batch:
-            file = chunk.file
+        for event, file, start in batch:
             key = (file.id, event.line_hash)
             if key not in counted:
-                counted[key] = 0 if chunk.start == 0 else self._equal_before(*key, chunk.start)
+                counted[key] = 0 if start == 0 else self._equal_before(*key, start)
             nth = counted[key]
             counted[key] += 1
             identity = (event.line_hash, file.session_id or "", nth)
             found = stored.get(identity)
             if found is None:
+                stored[identity] = _Stored(
+                    next_id, file.id, _rank(file), event.start, event.length, len(self.new)
+                )
                 self.new.append((event, file, nth, next_id))
-                stored[identity] = (next_id, file.id, event.length)
                 self.ids[id(event)] = next_id
                 next_id += 1
-            elif found[1] == file.id and found[2] < 0:
-                self.moved.append((event.start, event.length, found[0]))
-                stored[identity] = (found[0], file.id, event.length)
-                self.ids[id(event)] = found[0]
-                self.touched.retell.add(file.id)
+            elif found.file_id == file.id or found.length < 0 or _rank(file) < found.rank:
+                self._take_over(found, event, file)
             else:
-                self.copies.append((found[0], file.id, event.start, event.length))
+                self.copies.append((found.id, file.id, event.start, event.length))
+            session_id = event.session_id or file.session_id
+            if session_id is not None:
+                self.belong.add((session_id, file.id))
+        for event, file, was in self.adopted:
+            if (now := self.outcome_of(event)) != was:
+                shift_count(self.conn, file.id, event.line_type, event.version, was, now)
 
-    def _stored(self, hashes: set[int]) -> dict[tuple[int, str, int], tuple[int, int, int]]:
+    def _take_over(self, found: _Stored, event: Event, file: SourceFile) -> None:
+        """The row names this line from now on: it stands first, or the one it named is gone."""
+        if found.length > 0:
+            self.copies.append((found.id, found.file_id, found.start, found.length))
+        if found.new >= 0:
+            before, _, nth, row_id = self.new[found.new]
+            self.new[found.new] = (event, file, nth, row_id)
+            del self.ids[id(before)]
+        else:
+            self.moved.append((file.id, event.start, event.length, found.id))
+            self.touched.retell.update((found.file_id, file.id))
+            if event.type == "pr-link" and (event.session_id or file.session_id):
+                self.touched.pulls.add(event.session_id or file.session_id or "")
+            if found.length > 0:
+                shift_count(
+                    self.conn, found.file_id, event.line_type, event.version, "stored", "copy"
+                )
+        found.file_id, found.rank = file.id, _rank(file)
+        found.start, found.length = event.start, event.length
+        self.ids[id(event)] = found.id
+
+    def _stored(self, hashes: set[int]) -> dict[tuple[int, str, int], _Stored]:
         return {
-            (line_hash, session, nth): (row, file, length)
-            for line_hash, session, nth, row, file, length in self.conn.execute(
-                "SELECT e.line_hash, e.file_session, e.nth, e.id, e.source_file_id, e.byte_length"
-                " FROM json_each(?) j CROSS JOIN events e ON e.line_hash = j.value",
+            (row[0], row[1], row[2]): _Stored(row[3], row[4], (row[5], row[6]), row[7], row[8])
+            for row in self.conn.execute(
+                "SELECT e.line_hash, e.file_session, e.nth, e.id, e.source_file_id,"
+                " f.agent_id IS NOT NULL, f.path, e.byte_start, e.byte_length"
+                " FROM json_each(?) j CROSS JOIN events e ON e.line_hash = j.value"
+                " JOIN source_files f ON f.id = e.source_file_id",
                 (orjson.dumps(sorted(hashes)).decode(),),
             )
         }
@@ -83,8 +133,9 @@ class EventRows:
         return int(before)
 
     def row_of(self, event: Event) -> int | None:
-        """The row of an event; None for a copy of one that stands elsewhere."""
-        return self.ids.get(id(event))
+        """The row of a new event; None for one that is stored already, here or elsewhere."""
+        row = self.ids.get(id(event))
+        return row if row is not None and self.new and row >= self.new[0][3] else None
 
     def outcome_of(self, event: Event) -> str:
         """What its line is counted as."""
@@ -111,14 +162,8 @@ class EventRows:
                     nth,
                 )
             )
-            if event.summary:
-                self.conn.execute(
-                    "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary)"
-                    " VALUES (?, ?, ?)",
-                    (row_id, *event.summary),
-                )
-            if session_id is not None:
-                self._tell(event, session_id, file)
+            self._tell(event, session_id, row_id, file)
+        self._note_files()
         self.conn.executemany(
             "INSERT INTO events (id, session_id, type, subtype, timestamp, data, source_file_id,"
             " byte_start, byte_length, file_session, line_hash, nth)"
@@ -126,12 +171,12 @@ class EventRows:
             rows,
         )
         self.conn.executemany(
-            "INSERT INTO _session_files (session_id, source_file_id) VALUES (?, ?)"
-            " ON CONFLICT DO NOTHING",
-            self.places,
+            "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
+            self.moved,
         )
         self.conn.executemany(
-            "UPDATE events SET byte_start = ?, byte_length = ? WHERE id = ?", self.moved
+            "UPDATE turns SET source_file_id = ?, byte_start = ? WHERE event_id = ?",
+            [(file_id, start, row_id) for file_id, start, _, row_id in self.moved],
         )
         self.conn.executemany(
             "INSERT OR REPLACE INTO _event_copies (event_id, source_file_id, byte_start,"
@@ -139,13 +184,46 @@ class EventRows:
             self.copies,
         )
 
-    def _tell(self, event: Event, session_id: str, file: SourceFile) -> None:
-        self.touched.sessions.add(session_id)
-        self.places.add((session_id, file.id))
+    def _note_files(self) -> None:
+        """A file with lines of a session, copied ones too, is one of the session's files."""
+        for session_id, file_id in self.belong:
+            self.touched.sessions.add(session_id)
+            self.conn.execute(
+                "INSERT INTO _session_files (session_id, source_file_id) VALUES (?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (session_id, file_id),
+            )
+
+    def _tell(self, event: Event, session_id: str | None, row_id: int, file: SourceFile) -> None:
+        if event.summary:
+            self.conn.execute(
+                "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary) VALUES (?, ?, ?)",
+                (row_id, *event.summary),
+            )
+        if session_id is None:
+            return
         if event.facts:
             agents.add_facts(self.conn, session_id, event.facts, None, self.touched)
         if event.type == "pr-link":
             self.touched.pulls.add(session_id)
+        elif event.type == "queue-operation":
+            self._retell_forked(session_id, file, event)
+
+    def _retell_forked(self, session_id: str, file: SourceFile, event: Event) -> None:
+        """Of sessions that share entries, only one begins a turn where all have the operation."""
+        shares = self.conn.execute(
+            "SELECT 1 FROM sessions WHERE id = ? AND shares_entries", (session_id,)
+        ).fetchone()
+        if shares:
+            self.touched.retell.add(file.id)
+            self.touched.retell.update(
+                file_id
+                for (file_id,) in self.conn.execute(
+                    "SELECT source_file_id FROM events WHERE type = 'queue-operation'"
+                    " AND timestamp = ?",
+                    (event.timestamp,),
+                )
+            )
 
     def write_snapshots(self) -> None:
         """Files that snapshots name: one row per session, path and version.
@@ -175,28 +253,46 @@ class EventRows:
             self.touched.snapshots.add(session_id)
 
     def adopt(self, file: SourceFile) -> None:
-        """A file's session has become known: its earlier events get their true identity."""
-        self.touched.sessions.add(file.session_id or "")
-        for row_id, line_hash, nth in self.conn.execute(
-            "SELECT id, line_hash, nth FROM events WHERE source_file_id = ? AND file_session = ''",
+        """A file's session has become known: its earlier events are placed anew, as what they are.
+
+        Lines of files without a session are known by their bytes alone, so such a row may have
+        stood for the lines of several files; it then stays with the others.
+        """
+        rows = self.conn.execute(
+            "SELECT id, data, line_hash, byte_start, byte_length, 'stored' FROM events"
+            " WHERE source_file_id = ?1 AND file_session = '' AND byte_length > 0"
+            " UNION ALL SELECT e.id, e.data, e.line_hash, c.byte_start, c.byte_length, 'copy'"
+            " FROM _event_copies c JOIN events e ON e.id = c.event_id"
+            " WHERE c.source_file_id = ?1 AND e.file_session = '' ORDER BY 4",
             (file.id,),
-        ).fetchall():
-            twin = self.conn.execute(
-                "SELECT id FROM events WHERE line_hash = ? AND file_session = ? AND nth = ?",
-                (line_hash, file.session_id, nth),
-            ).fetchone()
-            if twin is None:
-                self.conn.execute(
-                    "UPDATE events SET file_session = ? WHERE id = ?", (file.session_id, row_id)
-                )
-                continue
-            self.conn.execute(
-                "INSERT OR REPLACE INTO _event_copies SELECT ?, source_file_id, byte_start,"
-                " byte_length FROM events WHERE id = ?",
-                (twin[0], row_id),
-            )
-            self.conn.execute(
-                "UPDATE _event_copies SET event_id = ? WHERE event_id = ?", (twin[0], row_id)
-            )
+        ).fetchall()
+        self.conn.execute("DELETE FROM _event_copies WHERE source_file_id = ?", (file.id,))
+        for row_id, data, hashed, start, length, outcome in rows:
+            event = event_record(orjson.loads(data), start, length, hashed)
+            self.adopted.append((event, file, outcome))
+            if outcome == "stored":
+                self._leave(row_id, event)
+        self.touched.retell.add(file.id)
+
+    def _leave(self, row_id: int, event: Event) -> None:
+        """Give an event's row to the first of its other places; without any, it goes."""
+        heir = self.conn.execute(
+            "SELECT c.source_file_id, c.byte_start, c.byte_length FROM _event_copies c"
+            " JOIN source_files f ON f.id = c.source_file_id WHERE c.event_id = ?"
+            " ORDER BY f.agent_id IS NOT NULL, f.path LIMIT 1",
+            (row_id,),
+        ).fetchone()
+        self.conn.execute("DELETE FROM turns WHERE event_id = ?", (row_id,))
+        if heir is None:
             self.conn.execute("DELETE FROM _summaries WHERE event_id = ?", (row_id,))
             self.conn.execute("DELETE FROM events WHERE id = ?", (row_id,))
+            return
+        self.conn.execute(
+            "DELETE FROM _event_copies WHERE source_file_id = ? AND byte_start = ?", heir[:2]
+        )
+        self.conn.execute(
+            "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
+            (*heir, row_id),
+        )
+        shift_count(self.conn, heir[0], event.line_type, event.version, "copy", "stored")
+        self.touched.retell.add(heir[0])

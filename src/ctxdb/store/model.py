@@ -94,6 +94,8 @@ class Touched:
     pulls: set[str] = field(default_factory=set)  # sessions with new pull requests
     snapshots: set[str] = field(default_factory=set)  # sessions with snapshots to locate
     calls: set[str] = field(default_factory=set)  # tool_use_ids of calls that start agents
+    # (session, tool_use_id) of ids that repeat, whose calls and results must be paired again
+    pairs: set[tuple[str | None, str]] = field(default_factory=set)
 
 
 WRAPPED, FORKED, FOREIGN, BACKGROUND = 8, 4, 2, 1

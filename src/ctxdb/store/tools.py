@@ -19,15 +19,15 @@ from ctxdb.normalize.files import call_file
 from ctxdb.normalize.git import GitOp, git_from_text
 from ctxdb.store.model import Placed, Touched
 
-_COLUMNS = (
+COLUMNS = (
     "id, tool_use_id, message_id, session_id, agent_id, turn_id, name, raw_name, mcp_server, input,"
     " target, started_at, finished_at, duration_ms, tool_ms, status, is_error, exit_code,"
     " result_text, result_bytes, result_path, result_message_id, ended_cleanly, result_file"
 )
-_INSERT = f"INSERT INTO tool_uses ({_COLUMNS}) VALUES ({', '.join('?' * 24)})"
+_INSERT = f"INSERT INTO tool_uses ({COLUMNS}) VALUES ({', '.join('?' * 24)})"
 _UPDATE = (
     "UPDATE tool_uses SET "
-    + ", ".join(f"{name.strip()} = ?" for name in _COLUMNS.split(",")[1:])
+    + ", ".join(f"{name.strip()} = ?" for name in COLUMNS.split(",")[1:])
     + " WHERE id = ?"
 )
 _STARTS_AGENTS = ("Agent", "Workflow")
@@ -130,7 +130,7 @@ class ToolJoin:
         for tool_use_id in wanted:
             self.by_id[tool_use_id] = []
         for row in self.conn.execute(
-            f"SELECT {', '.join('t.' + c.strip() for c in _COLUMNS.split(','))}"
+            f"SELECT {', '.join('t.' + c.strip() for c in COLUMNS.split(','))}"
             " FROM json_each(?) j CROSS JOIN tool_uses t ON t.tool_use_id = j.value ORDER BY t.id",
             (orjson.dumps(wanted).decode(),),
         ):
@@ -168,6 +168,7 @@ class ToolJoin:
                 if row.message_id is None and row.session_id == placed.session_id
             ]
             tool = waiting[0] if waiting else self._new(call.tool_use_id)
+        self._pair(tool, placed)
         tool.message_id = placed.id
         tool.session_id = placed.session_id
         tool.agent_id = placed.agent_id
@@ -179,6 +180,13 @@ class ToolJoin:
         if call.name in _STARTS_AGENTS:
             self.touched.calls.add(call.tool_use_id)
         self.changed[tool.id] = tool
+
+    def _pair(self, tool: Tool, placed: Placed) -> None:
+        """Ids that repeat are paired again at the end, where more than one call could be meant."""
+        if not is_unique_id(tool.tool_use_id):
+            self.touched.pairs.add((placed.session_id, tool.tool_use_id))
+            if not tool.new:
+                self.touched.pairs.add((tool.session_id, tool.tool_use_id))
 
     def add_result(self, result: Result, placed: Placed) -> None:
         """A result: the other half of a call, or a row that waits for its call."""
@@ -202,6 +210,7 @@ class ToolJoin:
                 if row.result_message_id is None and row.session_id == placed.session_id
             ]
             tool = open_calls[-1] if open_calls else self._new(result.tool_use_id)
+        self._pair(tool, placed)
         if tool.message_id is None:
             tool.session_id = placed.session_id
             tool.agent_id = placed.agent_id

@@ -8,6 +8,7 @@ file in byte order and says where such a turn begins.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -73,32 +74,50 @@ class QueueReader:
         return turn
 
 
+# Every line of a file that moves its queue, copied ones too: what the queue holds at a byte follows
+# from the file alone. Only an owned line has a row here for a turn to hang on.
+_QUEUE_LINES = """
+SELECT byte_start, 'event_id', id, session_id, timestamp, subtype, data, NULL FROM events
+  WHERE source_file_id = :file AND type = 'queue-operation' AND byte_length > 0
+    AND byte_start < :before
+UNION ALL SELECT c.byte_start, 'event_id', NULL, NULL, e.timestamp, e.subtype, e.data, NULL
+  FROM _event_copies c JOIN events e ON e.id = c.event_id
+  WHERE c.source_file_id = :file AND e.type = 'queue-operation' AND c.byte_start < :before
+UNION ALL SELECT byte_start, 'message_id', id, session_id, timestamp, NULL, NULL,
+    json_extract(data, '$.queued_by_human') FROM messages
+  WHERE source_file_id = :file AND subtype = 'queued_command' AND byte_length > 0
+    AND byte_start < :before AND is_sidechain = 0
+    AND json_extract(data, '$.queued_by_human') IS NOT NULL
+UNION ALL SELECT c.byte_start, 'message_id', NULL, NULL, NULL, NULL, NULL,
+    json_extract(m.data, '$.queued_by_human')
+  FROM message_copies c JOIN messages m ON m.id = c.message_id
+  WHERE c.source_file_id = :file AND m.subtype = 'queued_command' AND c.byte_start < :before
+    AND m.is_sidechain = 0 AND json_extract(m.data, '$.queued_by_human') IS NOT NULL
+ORDER BY 1
+"""
+_END = 1 << 62
+
+
+def _follow(
+    conn: sqlite3.Connection, file_id: int, before: int, reader: QueueReader
+) -> Iterator[Any]:
+    """Lead a reader along a file's queue: (its row or None, place, session, time, turn) of each line."""
+    for start, source, row_id, session_id, at, name, data, text in conn.execute(
+        _QUEUE_LINES, {"file": file_id, "before": before}
+    ).fetchall():
+        if source == "message_id":
+            turn = reader.attachment(text)
+        else:
+            turn = reader.operation(name, orjson.loads(data).get("content"), at)
+        yield source, row_id, start, session_id, at, turn
+
+
 def read_queue(conn: sqlite3.Connection, file_id: int, before: int) -> QueueReader:
     """A reader that has followed the file up to a byte."""
     reader = QueueReader()
-    for _, name, data, text, at in _queue_lines(conn, file_id, before):
-        if text is not None:
-            reader.attachment(text)
-        else:
-            reader.operation(name, orjson.loads(data).get("content"), at)
+    for _ in _follow(conn, file_id, before, reader):
+        pass
     return reader
-
-
-def _queue_lines(conn: sqlite3.Connection, file_id: int, before: int) -> list[Any]:
-    return conn.execute(
-        "SELECT byte_start, subtype, data, NULL, timestamp FROM events"
-        " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_start < :before"
-        "  AND byte_length > 0"
-        " UNION ALL SELECT c.byte_start, e.subtype, e.data, NULL, e.timestamp FROM _event_copies c"
-        "  JOIN events e ON e.id = c.event_id WHERE c.source_file_id = :file"
-        "  AND e.type = 'queue-operation' AND c.byte_start < :before"
-        " UNION ALL SELECT byte_start, NULL, NULL, json_extract(data, '$.queued_by_human'), NULL"
-        " FROM messages WHERE source_file_id = :file AND subtype = 'queued_command'"
-        "  AND byte_start < :before AND byte_length > 0 AND is_sidechain = 0"
-        "  AND json_extract(data, '$.queued_by_human') IS NOT NULL"
-        " ORDER BY 1",
-        {"file": file_id, "before": before},
-    ).fetchall()
 
 
 def last_turn(
@@ -135,6 +154,7 @@ def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
     ]
     touched.renumber.update(sessions)
     touched.sessions.update(sessions)
+    touched.pulls.update(sessions)  # a pr-link names the turn before it
     changed = conn.execute(
         "SELECT m.id, (SELECT t.id FROM turns t WHERE t.source_file_id = m.source_file_id"
         "   AND t.session_id IS m.session_id AND t.byte_start <= m.byte_start"
@@ -176,31 +196,13 @@ def replace_turn(conn: sqlite3.Connection, item: Placed) -> None:
 
 
 def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
-    reader = QueueReader()
     wanted: dict[tuple[str, int], tuple[Any, ...]] = {}
-    unwanted: set[tuple[str, int]] = set()
-    lines = conn.execute(
-        "SELECT byte_start, id, session_id, timestamp, subtype, data, NULL FROM events"
-        " WHERE source_file_id = :file AND type = 'queue-operation' AND byte_length > 0"
-        " UNION ALL SELECT c.byte_start, NULL, NULL, e.timestamp, e.subtype, e.data, NULL"
-        " FROM _event_copies c JOIN events e ON e.id = c.event_id"
-        " WHERE c.source_file_id = :file AND e.type = 'queue-operation'"
-        " UNION ALL SELECT byte_start, id, session_id, timestamp, NULL, NULL,"
-        "  json_extract(data, '$.queued_by_human') FROM messages"
-        " WHERE source_file_id = :file AND subtype = 'queued_command' AND byte_length > 0"
-        "  AND is_sidechain = 0 AND json_extract(data, '$.queued_by_human') IS NOT NULL ORDER BY 1",
-        {"file": file_id},
-    ).fetchall()
-    for start, row_id, session_id, at, name, data, text in lines:
-        if text is not None:
-            source, turn = "message_id", reader.attachment(text)
-        else:
-            source, turn = "event_id", reader.operation(name, orjson.loads(data).get("content"), at)
+    present: set[tuple[str, int]] = set()
+    for source, row_id, start, session_id, at, turn in _follow(conn, file_id, _END, QueueReader()):
         if row_id is None:
-            continue  # stands elsewhere: it moves the queue, but its turn begins there
-        if turn is None or (source == "event_id" and _is_forked(conn, session_id, at)):
-            unwanted.add((source, row_id))
-        else:
+            continue
+        present.add((source, row_id))
+        if turn is not None and not (source == "event_id" and _is_forked(conn, session_id, at)):
             wanted[source, row_id] = (session_id, *turn, at, file_id, start)
     found = conn.execute(
         "SELECT t.id, 'event_id', t.event_id FROM turns t WHERE t.source_file_id = ?1"
@@ -211,22 +213,35 @@ def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
     ).fetchall()
     for turn_id, source, row_id in found:
         values = wanted.pop((source, row_id), None)
-        if values is None:
-            # A queue operation that is no longer in its file keeps its turn: nothing is lost.
-            if (source, row_id) in unwanted:
-                conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
-            continue
-        conn.execute(
-            "UPDATE turns SET session_id = ?, kind = ?, prompt = ?, started_at = ?,"
-            " source_file_id = ?, byte_start = ? WHERE id = ?",
-            (*values, turn_id),
-        )
+        if values is not None:
+            conn.execute(
+                "UPDATE turns SET session_id = ?, kind = ?, prompt = ?, started_at = ?,"
+                " source_file_id = ?, byte_start = ? WHERE id = ?",
+                (*values, turn_id),
+            )
+        elif (source, row_id) in present:
+            conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
+        # A queue operation that is no longer in its file keeps its turn: nothing is lost.
     for (source, row_id), values in wanted.items():
         conn.execute(
             "INSERT INTO turns (session_id, kind, prompt, started_at, source_file_id, byte_start,"
             f" {source}) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*values, row_id),
         )
+
+
+def forked_queues(conn: sqlite3.Connection, sessions: list[str]) -> set[int]:
+    """Files whose queue operations stand in these sessions as well, through a fork."""
+    return {
+        file_id
+        for (file_id,) in conn.execute(
+            "SELECT DISTINCT o.source_file_id FROM json_each(?) j CROSS JOIN events e"
+            " ON e.session_id = j.value AND e.type = 'queue-operation'"
+            " CROSS JOIN events o ON o.type = 'queue-operation' AND o.timestamp = e.timestamp"
+            " WHERE o.session_id <> e.session_id",
+            (orjson.dumps(sessions).decode(),),
+        )
+    }
 
 
 def _is_forked(conn: sqlite3.Connection, session_id: str | None, at: str | None) -> bool:
