@@ -406,5 +406,6 @@ def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncRepor
         prepare(conn, config.db_path)
         report = Pass(conn, config.roots, progress).run()
         if report.lines_read:
-            conn.execute("PRAGMA optimize")
+            with suppress(sqlite3.OperationalError):  # only advice for the planner: next time, then
+                conn.execute("PRAGMA optimize")
     return report
