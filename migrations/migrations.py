@@ -29,7 +29,7 @@ def statements(script: str) -> Iterator[str]:
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
-        if line.rstrip().endswith(";") and sqlite3.complete_statement(statement):
+        if ";" in line and sqlite3.complete_statement(statement):
             yield statement
             statement = ""
 
