@@ -25,8 +25,8 @@ run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you
 	@$(BIN)/python -c '$(NO_TRANSCRIPTS)' 2>/dev/null; \
 	if [ $$? -eq 4 ]; then $(BIN)/ctxdb demo; else $(BIN)/ctxdb sync && $(BIN)/ctxdb status; fi
 
-test: lint ## Check everything: lint, then all tests
-	$(BIN)/pytest -n auto --dist loadgroup
+test: lint ## Check everything: lint, then all tests but the longest
+	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow"
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
 	$(BIN)/ruff check .
@@ -42,8 +42,8 @@ fmt: $(VENV)/.dev ## Format the code
 bench: $(VENV)/.dev ## Measure speed and memory
 	$(BIN)/python bench/run.py
 
-crash: $(VENV)/.dev ## Run only the tests that kill processes and damage files
-	$(BIN)/pytest -m crash
+crash: $(VENV)/.dev ## Run the longest tests: hundreds of crashes, millions of lines
+	$(BIN)/pytest -m "crash or slow"
 
 docs: $(VENV)/.dev ## Write --help into the docs again
 	$(BIN)/cog -r docs/cli.md
