@@ -125,7 +125,7 @@ CREATE TABLE _agent_facts (
   prompt TEXT, -- first prompt, to find the call by
   message_id INTEGER -- the message that says so
 );
-CREATE UNIQUE INDEX _agent_facts_key ON _agent_facts(session_id, agent_id, source, tool_use_id, at);
+CREATE UNIQUE INDEX _agent_facts_key ON _agent_facts(session_id, agent_id, source, tool_use_id, at, coalesce(message_id, 0));
 CREATE INDEX _agent_facts_message_id ON _agent_facts(message_id) WHERE message_id IS NOT NULL;
 
 -- Human requests: one row per thing a person asked, typed, queued or ran.
@@ -200,16 +200,18 @@ CREATE TABLE message_copies (
   type TEXT, -- entry type of its line, as line_counts has it
   version TEXT, -- Claude Code version of its line
   owner_flags INTEGER NOT NULL DEFAULT 0, -- as messages.owner_flags, for the copy's line
+  block_keys TEXT, -- as messages.block_keys, for the copy's line
   line_hash INTEGER -- hash of the line, for entries without uuid
 );
 CREATE INDEX message_copies_message_id ON message_copies(message_id);
 CREATE INDEX message_copies_uuid ON message_copies(uuid);
+CREATE INDEX message_copies_timestamp ON message_copies(timestamp);
 CREATE INDEX message_copies_session_id ON message_copies(session_id, source_file_id, byte_start);
 CREATE INDEX message_copies_source_file_id ON message_copies(source_file_id, byte_start);
 
 -- Other uuids by which an entry is named before the line itself is seen (forkedFrom).
 CREATE TABLE _aliases (
-  uuid TEXT PRIMARY KEY, -- the uuid that is named
+  uuid TEXT PRIMARY KEY, -- the uuid that is named; session|uuid where it is not a UUID
   message_id INTEGER NOT NULL -- the entry it stands for
 );
 

@@ -58,15 +58,32 @@ def add_facts(
             touched.agents.add((session_id, fact.agent_id))
 
 
-def drop_facts(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
-    """Forget what a message said, before it is said anew."""
+def drop_facts(
+    conn: sqlite3.Connection, message_id: int, touched: Touched, heir: tuple[str | None, int] | None
+) -> None:
+    """Forget what a message said, before it is said anew.
+
+    Which call started an agent is said by the progress line around an entry, not by the entry: that
+    stays true whoever owns it, and goes to the `heir`, (session, message).
+    """
     for session_id, agent_id, tool_use_id in conn.execute(
         "SELECT session_id, agent_id, tool_use_id FROM _agent_facts WHERE message_id = ?",
         (message_id,),
     ).fetchall():
         touched.agents.add((session_id, agent_id))
         touched.calls.add(tool_use_id)
-    conn.execute("DELETE FROM _agent_facts WHERE message_id = ?", (message_id,))
+        if heir is not None and heir[0] is not None:
+            touched.agents.add((heir[0], agent_id))
+    if heir is not None and heir[0] is not None:
+        conn.execute(
+            "UPDATE OR REPLACE _agent_facts SET session_id = ?, message_id = ?"
+            " WHERE message_id = ? AND source = 'progress'",
+            (*heir, message_id),
+        )
+    conn.execute(
+        "DELETE FROM _agent_facts WHERE message_id = ? AND (source <> 'progress' OR ?)",
+        (message_id, heir is None or heir[1] != message_id),
+    )
 
 
 def agents_of_calls(conn: sqlite3.Connection, touched: Touched) -> None:
@@ -210,8 +227,11 @@ def _find_call(
 def _call_by_words(
     conn: sqlite3.Connection, session_id: str, agent_id: str, words: str, touched: Touched
 ) -> str | None:
-    """The call that asks these words. Several agents may be asked the same: then the first call is
-    of the first of them, and so on; those whose call that changes are made anew."""
+    """The call that asks these words.
+
+    Several agents may be asked the same: then the first call is of the first of them, and so on;
+    those whose call changes by that are made anew.
+    """
     calls = conn.execute(
         "SELECT tool_use_id, agent_id FROM tool_uses WHERE session_id = ?1 AND name = 'Agent'"
         " AND json_extract(input, '$.prompt') = ?2 AND tool_use_id NOT IN"

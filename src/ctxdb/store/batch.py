@@ -154,6 +154,7 @@ class Batch:
             turns.replace_turn(self.conn, item)
             self.touched.retell.add(item.file.id)
             tally.see(self.conn, [item], self.touched)
+        repeats.add_aliases([item])
         tally.count_one(self.conn, item, outcome)
 
     def _refresh_sessions(self) -> None:

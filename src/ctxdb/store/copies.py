@@ -2,8 +2,9 @@
 
 Resumed, forked and replayed history repeats old entries. The line that owns an entry fills its row
 in messages; every other place is a row in message_copies. Which line owns follows from the lines
-alone, never from the order they were read in, so a better owner that comes late takes over: its
-line is read (again) and the row is filled from it, with all that hangs on it.
+alone, never from the order they were read in: a line that may be a better owner is first put down
+as one more place, and at the end of the batch each contested entry elects the best of its places.
+That line is read (again) and the row is filled from it, with all that hangs on it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from ctxdb.store import agents, usage
 from ctxdb.store.counts import shift_count
-from ctxdb.store.model import WRAPPED, Placed, Touched, owner_flags, owner_rank
+from ctxdb.store.model import WRAPPED, Placed, Touched, is_uuid, owner_flags, owner_rank
 from ctxdb.store.sessions import recount_file
 from ctxdb.store.tools import is_unique_id
 from ctxdb.store.turns import forked_queues
@@ -22,14 +24,23 @@ from ctxdb.store.turns import forked_queues
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_OWNER = (
-    "SELECT id, uuid, session_id, source_file_id, byte_start, byte_length, timestamp, owner_flags,"
-    " type, version, block_keys, line_hash FROM messages WHERE id = ?"
+# Columns that messages and message_copies share: what is known of a line that holds an entry.
+_PLACE = (
+    "uuid, session_id, source_file_id, byte_start, byte_length, timestamp, version, owner_flags,"
+    " block_keys, line_hash"
+)
+_OWNER = f"SELECT id, type, {_PLACE} FROM messages WHERE id = ?"
+_COPIES = f"SELECT id, type, {_PLACE} FROM message_copies WHERE message_id = ?"
+_ADD_COPY = (
+    f"INSERT INTO message_copies (message_id, type, {_PLACE})"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 
+SessionRank = tuple[bool, str, str]
 
-class Owner:
-    """The line that fills a row of messages."""
+
+class Place:
+    """A line that holds an entry: the owner's, from messages, or a copy's."""
 
     __slots__ = (
         "block_keys",
@@ -49,15 +60,15 @@ class Owner:
     def __init__(self, row: tuple[Any, ...]) -> None:
         (
             self.id,
+            self.type,
             self.uuid,
             self.session_id,
             self.source_file_id,
             self.byte_start,
             self.byte_length,
             self.timestamp,
-            self.owner_flags,
-            self.type,
             self.version,
+            self.owner_flags,
             self.block_keys,
             self.line_hash,
         ) = row
@@ -67,9 +78,53 @@ class Owner:
         """The type its line is counted under: a wrapped entry stands on a progress line."""
         return "progress" if self.owner_flags & WRAPPED else self.type
 
+    def as_copy(self, message_id: int) -> tuple[Any, ...]:
+        """The row of message_copies for it."""
+        return (
+            message_id,
+            self.line_type,
+            self.uuid,
+            self.session_id,
+            self.source_file_id,
+            self.byte_start,
+            self.byte_length,
+            self.timestamp,
+            self.version or "",
+            self.owner_flags,
+            self.block_keys,
+            self.line_hash,
+        )
+
+
+def place_of(placed: Placed) -> Place:
+    """The place of a line that is at hand."""
+    rec = placed.rec
+    return Place(
+        (
+            0,
+            rec.type,
+            rec.uuid,
+            placed.session_id,
+            placed.file.id,
+            rec.start,
+            rec.length,
+            rec.timestamp,
+            rec.version,
+            owner_flags(rec, placed.session_id, placed.file),
+            rec.block_keys,
+            rec.line_hash,
+        )
+    )
+
+
+def _rank(place: Place) -> tuple[Any, ...]:
+    """What of the order of owners the line itself decides; a line with more blocks says more."""
+    blocks = place.block_keys.count(" ") if place.block_keys else 0
+    return (*owner_rank(place.owner_flags, place.timestamp), -blocks)
+
 
 class Copies:
-    """Settles repeated entries, one at a time."""
+    """Settles repeated entries."""
 
     def __init__(
         self,
@@ -83,13 +138,20 @@ class Copies:
         self.replace = replace  # fills a row of messages, and all that hangs on it, from a line
         self.reread = reread  # reads a line again: (source_file_id, byte_start, byte_length)
         self.recount: set[tuple[str, int]] = set()
+        self.contested: set[int] = set()
+        self.at_hand: dict[tuple[int, int], Placed] = {}  # lines of this batch, by place
+        self.ranks: dict[str | None, SessionRank] = {}
+        self.paths: dict[int, tuple[bool, str]] = {}
 
-    def absorb(self, placed: Placed, message_id: int) -> str:
-        """Take in a line that repeats a stored entry; says whether it is `stored` or a `copy`."""
+    def _owner(self, message_id: int) -> Place:
         row = self.conn.execute(_OWNER, (message_id,)).fetchone()
         if row is None:
             raise LookupError(message_id)
-        owner = Owner(row)
+        return Place(row)
+
+    def absorb(self, placed: Placed, message_id: int) -> str:
+        """Take in a line that repeats a stored entry; is it counted as `stored` or as a `copy`?"""
+        owner = self._owner(message_id)
         rec = placed.rec
         placed.id = message_id
         if owner.source_file_id == placed.file.id:
@@ -98,37 +160,25 @@ class Copies:
             if owner.byte_length < 0:
                 self._relocate(owner, placed)
                 return "stored"
-        if self._precedes(placed, owner):
-            self._to_copy(owner)
-            self._take_over(owner, placed)
-            return "stored"
-        self.conn.execute(
-            "INSERT INTO message_copies (message_id, uuid, session_id, source_file_id, byte_start,"
-            " byte_length, timestamp, type, version, owner_flags, line_hash)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                message_id,
-                rec.uuid,
-                placed.session_id,
-                placed.file.id,
-                rec.start,
-                rec.length,
-                rec.timestamp,
-                rec.line_type,
-                rec.version,
-                owner_flags(rec, placed.session_id, placed.file),
-                rec.line_hash,
-            ),
-        )
-        self._rename_parent(rec.uuid, owner.uuid)
+        place = place_of(placed)
+        self.conn.execute(_ADD_COPY, place.as_copy(message_id))
+        self._rename_parent(place, owner.uuid)
         self._share(owner.session_id, placed.session_id)
+        if rec.nested and rec.facts:
+            started = [fact for fact in rec.facts if fact.source == "progress"]
+            agents.add_facts(self.conn, owner.session_id, started, message_id, self.touched)
+        if owner.byte_length < 0 or _rank(place) <= _rank(owner):
+            self.contested.add(message_id)
+            self.at_hand[placed.file.id, rec.start] = placed
         return "copy"
 
-    def _rename_parent(self, uuid: str | None, owner_uuid: str | None) -> None:
+    def _rename_parent(self, place: Place, owner_uuid: str | None) -> None:
         """What hangs on a copy under another uuid hangs on the owner."""
-        if uuid is not None and uuid != owner_uuid:
+        if place.uuid is not None and place.uuid != owner_uuid:
             self.conn.execute(
-                "UPDATE messages SET parent_uuid = ? WHERE parent_uuid = ?", (owner_uuid, uuid)
+                "UPDATE messages SET parent_uuid = ? WHERE parent_uuid = ?"
+                " AND (? OR session_id IS ?)",
+                (owner_uuid, place.uuid, is_uuid(place.uuid), place.session_id),
             )
 
     def _share(self, one: str | None, other: str | None) -> None:
@@ -138,7 +188,7 @@ class Copies:
         if one != other:
             self.touched.shared.update(s for s in (one, other) if s is not None)
 
-    def _relocate(self, owner: Owner, placed: Placed) -> None:
+    def _relocate(self, owner: Place, placed: Placed) -> None:
         """The same line at another place of a rewritten file."""
         rec = placed.rec
         same = (
@@ -148,7 +198,7 @@ class Copies:
             and rec.block_keys == owner.block_keys
         )
         self.touched.retell.add(placed.file.id)
-        if same and rec.type not in {"attachment", "system"}:
+        if same and rec.type != "attachment" and rec.type != "system":
             self.conn.execute(
                 "UPDATE messages SET byte_start = ?, byte_length = ? WHERE id = ?",
                 (rec.start, rec.length, owner.id),
@@ -156,57 +206,44 @@ class Copies:
             return
         self._take_over(owner, placed)
 
-    def _precedes(self, placed: Placed, owner: Owner) -> bool:
-        flags = owner_flags(placed.rec, placed.session_id, placed.file)
-        rank = owner_rank(flags, placed.rec.timestamp)
-        other = owner_rank(owner.owner_flags, owner.timestamp)
-        if rank != other:
-            return rank < other
-        if placed.session_id != owner.session_id:
-            return self._session_rank(placed.session_id) < self._session_rank(owner.session_id)
-        if placed.file.id == owner.source_file_id:
-            return bool(placed.rec.start < owner.byte_start)
-        return self._path(placed.file.id) < self._path(owner.source_file_id)
+    def _session_rank(self, session_id: str | None) -> SessionRank:
+        """The session whose first unshared entry is earlier comes first, one with none before."""
+        if session_id not in self.ranks:
+            row = self.conn.execute(
+                "SELECT first_unshared_at FROM sessions WHERE id = ?", (session_id,)
+            ).fetchone()
+            first = row[0] if row else None
+            self.ranks[session_id] = (first is not None, first or "", session_id or "")
+        return self.ranks[session_id]
 
-    def _session_rank(self, session_id: str | None) -> tuple[bool, str, str]:
-        """The session with the earlier unshared entry comes first, one with none before all."""
-        row = self.conn.execute(
-            "SELECT first_unshared_at FROM sessions WHERE id = ?", (session_id,)
-        ).fetchone()
-        first = row[0] if row else None
-        return first is not None, first or "", session_id or ""
+    def _path(self, file_id: int) -> tuple[bool, str]:
+        if file_id not in self.paths:
+            row = self.conn.execute(
+                "SELECT agent_id IS NOT NULL, path FROM source_files WHERE id = ?", (file_id,)
+            ).fetchone()
+            self.paths[file_id] = row or (True, "")
+        return self.paths[file_id]
 
-    def _path(self, file_id: int) -> str:
-        row = self.conn.execute("SELECT path FROM source_files WHERE id = ?", (file_id,)).fetchone()
-        return str(row[0]) if row else ""
+    def _order(self, place: Place) -> tuple[Any, ...]:
+        """Sort key of the places of an entry: the first one owns it."""
+        return (
+            place.byte_length < 0,  # a line that is gone can only keep what nobody else has
+            *_rank(place),
+            *self._session_rank(place.session_id),
+            *self._path(place.source_file_id),
+            place.byte_start,
+        )
 
-    def _to_copy(self, owner: Owner) -> None:
+    def _to_copy(self, owner: Place, message_id: int) -> None:
         """The owner's line becomes one of the other places."""
         if owner.byte_length < 0:
             return  # its line is gone
-        self.conn.execute(
-            "INSERT INTO message_copies (message_id, uuid, session_id, source_file_id, byte_start,"
-            " byte_length, timestamp, type, version, owner_flags, line_hash)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                owner.id,
-                owner.uuid,
-                owner.session_id,
-                owner.source_file_id,
-                owner.byte_start,
-                owner.byte_length,
-                owner.timestamp,
-                owner.line_type,
-                owner.version or "",
-                owner.owner_flags,
-                owner.line_hash,
-            ),
-        )
+        self.conn.execute(_ADD_COPY, owner.as_copy(message_id))
         shift_count(
             self.conn, owner.source_file_id, owner.line_type, owner.version or "", "stored", "copy"
         )
 
-    def _take_over(self, owner: Owner, placed: Placed) -> None:
+    def _take_over(self, owner: Place, placed: Placed) -> None:
         placed.id = owner.id
         self.touched.retell.update((owner.source_file_id, placed.file.id))
         self._share(owner.session_id, placed.session_id)
@@ -215,40 +252,25 @@ class Copies:
         if owner.session_id is not None:
             self.recount.add((owner.session_id, owner.source_file_id))
         self.replace(placed)
-        self._rename_parent(owner.uuid, placed.rec.uuid)
-        if owner.session_id != placed.session_id:
-            self._fold_replays(placed)
-
-    def _fold_replays(self, placed: Placed) -> None:
-        """An entry has come to another session: lines replayed there may now turn out to be it."""
-        rec = placed.rec
-        if not rec.block_keys or rec.timestamp is None:
-            return
-        blocks = frozenset(rec.block_keys.split(" "))
-        for other_id, keys in self.conn.execute(
-            "SELECT id, block_keys FROM messages WHERE timestamp = ? AND session_id IS ?"
-            " AND agent_id IS ? AND type = ? AND id <> ? AND block_keys IS NOT NULL",
-            (rec.timestamp, placed.session_id, placed.agent_id, rec.type, placed.id),
-        ).fetchall():
-            other = frozenset(keys.split(" "))
-            if other <= blocks:
-                self.merge(placed.id, other_id)
-            elif blocks < other:
-                self.merge(other_id, placed.id)
-                return
+        self._rename_parent(owner, placed.rec.uuid)
 
     def settle(self) -> None:
-        """Decide ties between sessions that share entries, now that the batch is in."""
+        """Elect the owners of contested entries, now that the batch is in."""
+        # Who is first among sessions follows from where entries stand, not from who owns them: it
+        # can be found out once, before the elections.
+        sessions = sorted(self.touched.shared)
+        self.touched.shared.clear()
+        if sessions:
+            self._mark_sharing(sessions)
+            self._contest_ties(sessions)
+        for message_id in sorted(self.contested):
+            self._elect(message_id)
         for session_id, file_id in self.recount:
             recount_file(self.conn, session_id, file_id)
         self.recount.clear()
-        for _ in range(3):  # a change of owner can change who is first once more
-            sessions = sorted(self.touched.shared)
-            if not sessions:
-                return
-            self.touched.shared.clear()
-            self._mark_sharing(sessions)
-            self._settle_ties(sessions)
+        sessions = sorted(self.touched.shared.union(sessions))
+        self.touched.shared.clear()
+        if sessions:
             self.touched.retell.update(
                 file_id
                 for (file_id,) in self.conn.execute(
@@ -259,10 +281,6 @@ class Copies:
                 )
             )
             self.touched.retell.update(forked_queues(self.conn, sessions))
-            for session_id, file_id in self.recount:
-                recount_file(self.conn, session_id, file_id)
-            self.recount.clear()
-        self.touched.shared.clear()
 
     def _mark_sharing(self, sessions: list[str]) -> None:
         for session_id in sessions:
@@ -278,45 +296,63 @@ class Copies:
                 " WHERE id = ?",
                 (session_id,),
             )
+        self.ranks.clear()
 
-    def _settle_ties(self, sessions: list[str]) -> None:
-        ties = self.conn.execute(
-            "SELECT m.id, c.id, m.session_id, c.session_id, c.source_file_id, c.byte_start,"
-            "  c.byte_length FROM message_copies c JOIN messages m ON m.id = c.message_id"
-            " WHERE c.owner_flags = m.owner_flags AND c.timestamp IS m.timestamp"
-            "  AND c.session_id IS NOT m.session_id"
-            "  AND (c.session_id IN (SELECT value FROM json_each(?1))"
-            "   OR m.session_id IN (SELECT value FROM json_each(?1)))",
-            (orjson.dumps(sessions).decode(),),
-        ).fetchall()
-        ranks: dict[str | None, tuple[bool, str, str]] = {}
-        best: dict[int, tuple[tuple[bool, str, str], tuple[Any, ...]]] = {}
-        for tie in ties:
-            for session_id in tie[2:4]:
-                if session_id not in ranks:
-                    ranks[session_id] = self._session_rank(session_id)
-            rank = ranks[tie[3]]
-            current = best.get(tie[0])
-            if rank < (current[0] if current else ranks[tie[2]]):
-                best[tie[0]] = (rank, tie)
-        for message_id, (_, tie) in best.items():
-            placed = self.reread(tie[4], tie[5], tie[6])
-            if placed is None:
-                continue  # its file is gone: the owner stays as it is
-            owner = Owner(self.conn.execute(_OWNER, (message_id,)).fetchone())
-            self.conn.execute("DELETE FROM message_copies WHERE id = ?", (tie[1],))
-            shift_count(
-                self.conn, tie[4], placed.rec.line_type, placed.rec.version, "copy", "stored"
+    def _contest_ties(self, sessions: list[str]) -> None:
+        """Entries whose owner only the rank of these sessions decides."""
+        self.contested.update(
+            message_id
+            for (message_id,) in self.conn.execute(
+                "SELECT DISTINCT m.id FROM message_copies c JOIN messages m ON m.id = c.message_id"
+                " WHERE c.owner_flags = m.owner_flags AND c.timestamp IS m.timestamp"
+                "  AND c.session_id IS NOT m.session_id"
+                "  AND (c.session_id IN (SELECT value FROM json_each(?1))"
+                "   OR m.session_id IN (SELECT value FROM json_each(?1)))",
+                (orjson.dumps(sessions).decode(),),
             )
-            self._to_copy(owner)
+        )
+
+    def _elect(self, message_id: int) -> None:
+        row = self.conn.execute(_OWNER, (message_id,)).fetchone()
+        if row is None:
+            return  # merged with another since
+        owner = Place(row)
+        copies = [Place(row) for row in self.conn.execute(_COPIES, (message_id,))]
+        for place in sorted(copies, key=self._order):
+            if self._order(place) > self._order(owner):
+                return
+            placed = self._read(place)
+            if placed is None:
+                continue  # its file is gone, or has just been rewritten
+            self.conn.execute("DELETE FROM message_copies WHERE id = ?", (place.id,))
+            shift_count(
+                self.conn,
+                place.source_file_id,
+                placed.rec.line_type,
+                placed.rec.version,
+                "copy",
+                "stored",
+            )
+            self._to_copy(owner, message_id)
             self._take_over(owner, placed)
+            return
+
+    def _read(self, place: Place) -> Placed | None:
+        at = (place.source_file_id, place.byte_start)
+        placed = self.at_hand.get(at) or self.reread(*at, place.byte_length)
+        if placed is None or (placed.rec.uuid, placed.rec.timestamp) != (
+            place.uuid,
+            place.timestamp,
+        ):
+            return None
+        return placed
 
     def merge(self, keep: int, drop: int) -> None:
         """Two rows turn out to be one entry: the second becomes a place of the first."""
         if keep == drop:
             return
-        owner = Owner(self.conn.execute(_OWNER, (drop,)).fetchone())
-        self._to_copy(owner)
+        owner, kept = self._owner(drop), self._owner(keep)
+        self._to_copy(owner, drop)
         self.conn.execute(
             "UPDATE message_copies SET message_id = ? WHERE message_id = ?", (keep, drop)
         )
@@ -330,16 +366,21 @@ class Copies:
                 if not is_unique_id(tool_use_id)
             )
             self.conn.execute(f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop))
-        self.touched.requests.update(
-            key
-            for (key,) in self.conn.execute(
-                "SELECT request_key FROM _usage_lines WHERE message_id = ?", (drop,)
+        usage.drop_lines(self.conn, drop, self.touched)
+        agents.drop_facts(self.conn, drop, self.touched, (kept.session_id, keep))
+        self.touched.turns.update(
+            turn_id
+            for (turn_id,) in self.conn.execute(
+                "SELECT turn_id FROM messages WHERE id = ?", (drop,)
             )
+            if turn_id is not None
         )
-        for table in ("_usage_lines", "_agent_facts", "turns", "files_touched"):
+        for table in ("turns", "files_touched", "_orphans"):
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
-        kept = self.conn.execute("SELECT uuid FROM messages WHERE id = ?", (keep,)).fetchone()
-        self._rename_parent(owner.uuid, kept[0])
+        self._rename_parent(owner, kept.uuid)
         self.touched.retell.add(owner.source_file_id)
-        self._share(owner.session_id, owner.session_id)
+        self._share(owner.session_id, kept.session_id)
+        if owner.session_id is not None:
+            self.recount.add((owner.session_id, owner.source_file_id))
+        self.contested.add(keep)

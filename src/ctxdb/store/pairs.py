@@ -2,9 +2,9 @@
 
 Other providers than Anthropic count their tool calls from 0 in every reply, so an id alone does not
 say which result belongs to which call, and neither does the order of arrival: calls and results can
-come from several files, and change hands. Whenever one of them has come or moved, all of its session
-and id are paired again, in the order a person reads them: a result belongs to the last call before
-it that has none yet; one that stands before every open call, to the first of these.
+come from several files, and change hands. Whenever one of them has come or moved, all of its
+session and id are paired again, in the order a person reads them: a result belongs to the last call
+before it that has none yet; one that stands before every open call, to the first of these.
 """
 
 from __future__ import annotations

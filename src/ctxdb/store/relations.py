@@ -29,7 +29,8 @@ Found = tuple[str, str | None] | None
 def _forked_from(conn: sqlite3.Connection, session_id: str) -> Found:
     row = conn.execute(
         "SELECT forked_session FROM _session_files WHERE session_id = ?1"
-        " AND forked_session IS NOT NULL AND forked_session <> ?1 ORDER BY last_at DESC LIMIT 1",
+        " AND forked_session IS NOT NULL AND forked_session <> ?1 ORDER BY last_at DESC,"
+        "  forked_session LIMIT 1",
         (session_id,),
     ).fetchone()
     return ("fork", row[0]) if row else None
@@ -59,8 +60,9 @@ def _shared(conn: sqlite3.Connection, session_id: str) -> Found:
         return None
     row = conn.execute(
         "SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
+        " JOIN source_files f ON f.id = c.source_file_id"
         " WHERE c.session_id = ?1 AND m.session_id <> ?1"
-        " ORDER BY c.source_file_id DESC, c.byte_start DESC LIMIT 1",
+        " ORDER BY f.path DESC, c.byte_start DESC LIMIT 1",
         (session_id,),
     ).fetchone()
     return ("fork", row[0]) if row else None
@@ -74,7 +76,8 @@ def _cleared(conn: sqlite3.Connection, session_id: str) -> Found:
         return None
     row = conn.execute(
         "SELECT process_session FROM _session_files WHERE session_id = ?"
-        " AND process_session IS NOT NULL ORDER BY first_at LIMIT 1",
+        " AND process_session IS NOT NULL ORDER BY first_at,"
+        "  process_session LIMIT 1",
         (session_id,),
     ).fetchone()
     return "clear", row[0] if row else None

@@ -8,11 +8,19 @@ import orjson
 
 from ctxdb.store.model import Placed, entry_key, is_uuid
 
-ReplayKey = tuple[str | None, str | None, str, str | None]  # session, agent, type, timestamp
+# Session, agent, type, timestamp and API message: what a replay has in common with its original. The
+# contract does not name the API message, but lines of different ones are no copies; an old resume
+# gives all assistant lines the same time, and two of them may well say "Done.".
+ReplayKey = tuple[str | None, str | None, str, str | None, str | None]
 
 
 def _blocks(keys: str) -> frozenset[str]:
     return frozenset(keys.split(" "))
+
+
+def _thread(agent_id: str | None) -> str | None:
+    """Sidechains inside a main file are one thread: a replay gives them other roots."""
+    return "side" if agent_id is not None and agent_id.startswith("side-") else agent_id
 
 
 class Repeats:
@@ -41,14 +49,22 @@ class Repeats:
                 key = entry_key(rec.forked_from, rec.forked_session)
                 repeated = repeated or key in known
                 known.add(key)
-            if not repeated and rec.block_keys and rec.timestamp is not None:
-                replay = (item.session_id, item.agent_id, rec.type, rec.timestamp)
+            if rec.block_keys and rec.timestamp is not None:
+                replay = (
+                    item.session_id,
+                    _thread(item.agent_id),
+                    rec.type,
+                    rec.timestamp,
+                    rec.api_message_id,
+                )
                 others = replayed.get(replay)
                 if others is None:
                     replayed[replay] = [rec.block_keys]
                 else:
                     blocks = _blocks(rec.block_keys)
-                    repeated = any(blocks <= (o := _blocks(k)) or o <= blocks for k in others)
+                    repeated = repeated or any(
+                        blocks <= (o := _blocks(k)) or o <= blocks for k in others
+                    )
                     others.append(rec.block_keys)
             if repeated:
                 again.append(item)
@@ -59,19 +75,30 @@ class Repeats:
 
     def _known(self, placed: list[Placed]) -> set[str]:
         wanted = {item.rec.uuid for item in placed}
-        wanted.update(item.rec.forked_from for item in placed if item.rec.forked_from)
+        forked = [item.rec for item in placed if item.rec.forked_from]
+        wanted.update(rec.forked_from for rec in forked)
         wanted.discard(None)
+        named = orjson.dumps(sorted(w for w in wanted if w)).decode()
         keys: set[str] = set()
         for uuid, session_id in self.conn.execute(
             "SELECT m.uuid, m.session_id FROM json_each(?1) j CROSS JOIN messages m"
             "  ON m.uuid = j.value"
             " UNION ALL SELECT c.uuid, c.session_id FROM json_each(?1) j"
-            "  CROSS JOIN message_copies c ON c.uuid = j.value"
-            " UNION ALL SELECT a.uuid, NULL FROM json_each(?1) j CROSS JOIN _aliases a"
-            "  ON a.uuid = j.value",
-            (orjson.dumps(sorted(w for w in wanted if w)).decode(),),
+            "  CROSS JOIN message_copies c ON c.uuid = j.value",
+            (named,),
         ):
             keys.add(entry_key(uuid, session_id))
+        for item in placed:
+            if item.rec.uuid is not None and not is_uuid(item.rec.uuid):
+                wanted.add(entry_key(item.rec.uuid, item.session_id))
+        wanted.update(entry_key(rec.forked_from or "", rec.forked_session) for rec in forked)
+        keys.update(
+            alias
+            for (alias,) in self.conn.execute(
+                "SELECT a.uuid FROM json_each(?) j CROSS JOIN _aliases a ON a.uuid = j.value",
+                (orjson.dumps(sorted(w for w in wanted if w)).decode(),),
+            )
+        )
         hashes = [item.rec.line_hash for item in placed if item.rec.uuid is None]
         if hashes:
             for session_id, line_hash, nth in self.conn.execute(
@@ -96,13 +123,18 @@ class Repeats:
         known.add(None)
         times = {p.rec.timestamp for p in placed if p.rec.block_keys and p.session_id in known}
         times.discard(None)
-        for session_id, agent_id, kind, at, keys in self.conn.execute(
-            "SELECT m.session_id, m.agent_id, m.type, m.timestamp, m.block_keys"
-            " FROM json_each(?) j CROSS JOIN messages m ON m.timestamp = j.value"
-            " WHERE m.block_keys IS NOT NULL",
+        for session_id, agent_id, kind, at, api_id, keys in self.conn.execute(
+            "SELECT m.session_id, m.agent_id, m.type, m.timestamp, m.api_message_id, m.block_keys"
+            " FROM json_each(?1) j CROSS JOIN messages m ON m.timestamp = j.value"
+            " WHERE m.block_keys IS NOT NULL"
+            " UNION ALL SELECT c.session_id, m.agent_id, m.type, c.timestamp, m.api_message_id,"
+            "  c.block_keys FROM json_each(?1) j CROSS JOIN message_copies c"
+            "  ON c.timestamp = j.value JOIN messages m ON m.id = c.message_id"
+            " WHERE c.block_keys IS NOT NULL",
             (orjson.dumps(sorted(t for t in times if t)).decode(),),
         ):
-            found.setdefault((session_id, agent_id, kind, at), []).append(keys)
+            key = (session_id, _thread(agent_id), kind, at, api_id)
+            found.setdefault(key, []).append(keys)
         return found
 
     def _count_equal_lines(self, items: list[Placed]) -> None:
@@ -125,56 +157,66 @@ class Repeats:
     def find(self, item: Placed) -> list[int]:
         """Rows that this line is another place of; more than one when it shows them to be one."""
         rec = item.rec
-        found: dict[int, None] = {}
+        found: set[int] = set()
         for uuid, session_id in (
             (rec.uuid, item.session_id),
             (rec.forked_from, rec.forked_session),
         ):
-            if uuid is None:
-                continue
-            any_session = is_uuid(uuid)
-            for (message_id,) in self.conn.execute(
-                "SELECT id FROM messages WHERE uuid = ?1 AND (?3 OR session_id IS ?2)"
-                " UNION SELECT message_id FROM message_copies WHERE uuid = ?1"
-                "  AND (?3 OR session_id IS ?2)"
-                " UNION SELECT message_id FROM _aliases WHERE uuid = ?1 AND ?3",
-                (uuid, session_id, any_session),
-            ):
-                found[message_id] = None
+            if uuid is not None:
+                found.update(
+                    message_id
+                    for (message_id,) in self.conn.execute(
+                        "SELECT id FROM messages WHERE uuid = ?1 AND (?3 OR session_id IS ?2)"
+                        " UNION SELECT message_id FROM message_copies WHERE uuid = ?1"
+                        "  AND (?3 OR session_id IS ?2)"
+                        " UNION SELECT message_id FROM _aliases WHERE uuid = ?4",
+                        (uuid, session_id, is_uuid(uuid), entry_key(uuid, session_id)),
+                    )
+                )
         if rec.uuid is None:
-            for (message_id,) in self.conn.execute(
-                "SELECT m.id FROM messages m JOIN source_files f ON f.id = m.source_file_id"
-                " WHERE m.line_hash = ? AND m.nth IS ? AND f.session_id IS ?",
-                (rec.line_hash, item.nth, item.file.session_id),
-            ):
-                found[message_id] = None
-        if not found and rec.block_keys and rec.timestamp is not None:
-            found = self._find_replayed(item, rec.block_keys)
-        if rec.forked_from is not None and found:
-            self.conn.execute(
-                "INSERT OR IGNORE INTO _aliases VALUES (?, ?)", (rec.forked_from, next(iter(found)))
+            found.update(
+                message_id
+                for (message_id,) in self.conn.execute(
+                    "SELECT m.id FROM messages m JOIN source_files f ON f.id = m.source_file_id"
+                    " WHERE m.line_hash = ? AND m.nth IS ? AND f.session_id IS ?",
+                    (rec.line_hash, item.nth, item.file.session_id),
+                )
             )
-        return list(found)
+        if rec.block_keys and rec.timestamp is not None:
+            found.update(self._find_replayed(item, rec.block_keys))
+        return sorted(found)
 
-    def _find_replayed(self, item: Placed, block_keys: str) -> dict[int, None]:
+    def _find_replayed(self, item: Placed, block_keys: str) -> list[int]:
+        """Entries of which any line has this one's blocks, or only blocks of this one."""
         blocks = _blocks(block_keys)
-        whole: dict[int, None] = {}
-        parts: dict[int, None] = {}
-        for message_id, keys in self.conn.execute(
-            "SELECT id, block_keys FROM messages WHERE timestamp = ? AND session_id IS ?"
-            " AND agent_id IS ? AND type = ? AND block_keys IS NOT NULL ORDER BY id",
-            (item.rec.timestamp, item.session_id, item.agent_id, item.rec.type),
-        ):
-            other = _blocks(keys)
-            if blocks <= other:
-                whole[message_id] = None
-            elif other < blocks:
-                parts[message_id] = None
-        return whole or parts
+        thread = _thread(item.agent_id)
+        return [
+            message_id
+            for message_id, agent_id, keys in self.conn.execute(
+                "SELECT id, agent_id, block_keys FROM messages WHERE timestamp = ?1"
+                "  AND session_id IS ?2 AND type = ?3 AND api_message_id IS ?4"
+                "  AND block_keys IS NOT NULL"
+                " UNION ALL SELECT m.id, m.agent_id, c.block_keys FROM message_copies c"
+                "  JOIN messages m ON m.id = c.message_id WHERE c.timestamp = ?1"
+                "  AND c.session_id IS ?2 AND m.type = ?3 AND m.api_message_id IS ?4"
+                "  AND c.block_keys IS NOT NULL",
+                (
+                    item.rec.timestamp,
+                    item.session_id,
+                    item.rec.type,
+                    item.rec.api_message_id,
+                ),
+            )
+            if _thread(agent_id) == thread and (blocks <= (o := _blocks(keys)) or o <= blocks)
+        ]
 
-    def add_aliases(self, fresh: list[Placed]) -> None:
+    def add_aliases(self, items: list[Placed]) -> None:
         """Remember the uuids that forked lines name, in case the originals come later."""
         self.conn.executemany(
             "INSERT OR IGNORE INTO _aliases VALUES (?, ?)",
-            [(item.rec.forked_from, item.id) for item in fresh if item.rec.forked_from],
+            [
+                (entry_key(item.rec.forked_from, item.rec.forked_session), item.id)
+                for item in items
+                if item.rec.forked_from
+            ],
         )

@@ -96,11 +96,16 @@ class MessageRows:
 
     def update(self, item: Placed) -> None:
         """Fill an existing row, and all that hangs on it, from another line."""
+        (turn_id,) = self.conn.execute(
+            "SELECT turn_id FROM messages WHERE id = ?", (item.id,)
+        ).fetchone()
+        if turn_id is not None:
+            self.touched.turns.add(turn_id)
         self.conn.execute(_UPDATE_MESSAGE, (*message_values(item), item.id))
         self.filled.append(item)
         self.replaced.add(item.id)
         usage.drop_lines(self.conn, item.id, self.touched)
-        agents.drop_facts(self.conn, item.id, self.touched)
+        agents.drop_facts(self.conn, item.id, self.touched, (item.session_id, item.id))
         self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
         self._join_tools([item])
         usage.add_lines(self.conn, usage.line_rows(item), self.touched)

@@ -196,11 +196,17 @@ def _winner(line: tuple[Placed, tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
-    """Forget what a message told, before it is told anew."""
+    """Forget what a message told, before it is told anew.
+
+    Other requests of the same API message may have been left out because of it (R3).
+    """
     touched.requests.update(
         key
         for (key,) in conn.execute(
-            "SELECT request_key FROM _usage_lines WHERE message_id = ?", (message_id,)
+            "SELECT request_key FROM _usage_lines WHERE message_id = ?1"
+            " UNION SELECT o.request_key FROM _usage_lines l JOIN _usage_lines o"
+            "  ON o.api_message_id = l.api_message_id WHERE l.message_id = ?1",
+            (message_id,),
         )
     )
     conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
