@@ -353,16 +353,16 @@ class Pass:
     def _store(self, chunks: list[Chunk]) -> None:
         if not chunks:
             return
+        batch = Batch(self.conn, self.now, reread)
         try:
             with write_transaction(self.conn):
-                batch = Batch(self.conn, self.now, reread)
                 batch.write(chunks)
         except OffsetMoved as e:
             raise CtxdbError(
                 f"{e}: another process has read this file meanwhile; sync again"
             ) from e
         finally:
-            gc.collect(0)
+            batch.let_go()
         for chunk in chunks:
             self.report.lines_read += chunk.lines
             self.report.bytes_read += chunk.end - chunk.start

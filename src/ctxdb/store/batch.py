@@ -33,7 +33,16 @@ class Batch:
     def __init__(self, conn: sqlite3.Connection, now: str, reread: Reread) -> None:
         self.conn = conn
         self.now = now
+        self.reread = reread
         self.touched = Touched()
+
+    def let_go(self) -> None:
+        """Break the circle of references: while a pass runs, nobody looks for such."""
+        self.__dict__.clear()
+
+    def _prepare(self) -> None:
+        """Ids are counted on from what is stored, so this is part of the transaction."""
+        conn, reread = self.conn, self.reread
         self.rows = MessageRows(conn, self.touched)
         self.begin = TurnBeginnings(conn, self.touched)
         self.parents = Parents(conn)
@@ -41,6 +50,7 @@ class Batch:
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
+        self._prepare()
         events = EventRows(self.conn, self.touched)
         for chunk in chunks:
             self._know_session(chunk, events)
