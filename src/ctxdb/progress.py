@@ -91,8 +91,8 @@ class TerminalProgress:
         if self._running and now >= self._next_draw:
             self._next_draw = now + REDRAW_SECONDS
             self._measure(now)
+            self._drawn = True  # first: Ctrl-C may come while it is drawn
             self._write("\r" + self._line() + ERASE_TO_END)
-            self._drawn = True
 
     def finish(self) -> None:
         """Wipe the bar."""
@@ -146,7 +146,17 @@ def progress_on(
     """Return a bar if somebody watches `stream`, else one that stays silent."""
     if quiet or not stream.isatty() or environ.get("TERM", "dumb") == "dumb":
         return NullProgress()
-    return TerminalProgress(stream, color=not environ.get("NO_COLOR"))
+    color = not environ.get("NO_COLOR")
+    return TerminalProgress(stream, color=color, columns=lambda: _columns_of(stream))
+
+
+def _columns_of(stream: TextIO) -> int:
+    # Of this stream: shutil asks standard output, which may be a pipe while we draw elsewhere.
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return columns or shutil.get_terminal_size().columns
 
 
 def human_bytes(n: int) -> str:

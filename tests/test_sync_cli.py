@@ -1,0 +1,463 @@
+"""`ctxdb sync` and `ctxdb status` as a person meets them: the installed command, real terminals,
+real signals."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import sysconfig
+import termios
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from ctxdb.lock import WriterLock
+from world import SESSION, World, line, lines, texts
+
+COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
+
+SYNC_KEYS = {
+    "files", "new_files", "grown_files", "rewritten_files", "renamed_files", "missing_files",
+    "unreadable_files", "lines_read", "bad_lines", "bytes_read", "seconds", "missing_roots",
+    "problems",
+}  # fmt: skip
+STATUS_KEYS = {
+    "database", "exists", "roots", "bytes_on_disk", "rows", "first_at", "last_at", "files",
+    "files_missing", "files_unreadable", "bytes_behind", "bad_lines", "last_read_at",
+    "writer_pid", "newer_schema", "problems",
+}  # fmt: skip
+
+
+@pytest.fixture
+def world(home: Path) -> World:
+    """Transcripts where Claude Code puts them, and no database yet."""
+    root = home / ".claude/projects"
+    root.mkdir(parents=True)
+    return World(root, home / ".local/share/ctxdb/ctxdb.db")
+
+
+def ctxdb(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *args], capture_output=True, text=True, check=False, **more)
+
+
+def done(*args: str | Path, **more: Any) -> str:
+    result = ctxdb(*args, **more)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+class Terminal(NamedTuple):
+    exit_code: int
+    shown: str  # on the terminal: standard error
+    stdout: str
+
+
+def on_a_terminal(*args: str | Path, columns: int = 100, **env: str) -> Terminal:
+    """Run with standard error on a terminal, standard output in a pipe."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    child = subprocess.Popen(
+        [COMMAND, *args],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "LANG": "C.UTF-8", **env},
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:  # EIO: the last one who had the terminal open is gone
+            break
+        if not data:
+            break
+        shown += data
+    os.close(ours)
+    assert child.stdout is not None
+    with child.stdout as pipe:
+        stdout = pipe.read().decode()
+    return Terminal(child.wait(), shown.decode(), stdout)
+
+
+def many_lines(world: World, megabytes: int) -> int:
+    said = "the tide comes in and the tide goes out, " * 50
+    some = b"".join(line(n, f"{n} {said}") for n in range(500))
+    numbers = megabytes * 2**20 // len(some) + 1
+    for nth in range(numbers):
+        session = f"5e551000-0000-4000-8000-{nth:012x}"
+        data = some.replace(b'"uuid": "00000000-', b'"uuid": "%08x-' % (nth + 1))
+        data = data.replace(SESSION.encode(), session.encode())
+        world.write(data, world.file(f"p/{session}.jsonl"))
+    return numbers * 500
+
+
+# -- what it says --------------------------------------------------------------------------------
+
+
+def test_the_first_sync_says_what_it_did_and_the_second_that_there_is_nothing_new(
+    world: World,
+) -> None:
+    world.write(lines(*range(40)))
+    first = ctxdb("sync")
+    assert first.returncode == 0
+    assert re.fullmatch(
+        r"Read 40 new lines \(\d+ kB\) from 1 files in [\d.]+ s\.\nFiles: 1 new\.\n", first.stdout
+    )
+    assert "keeps what it has read" in first.stderr
+    before = world.db.read_bytes()
+    second = ctxdb("sync")
+    assert second.returncode == 0
+    assert re.fullmatch(r"Nothing new in 1 files \([\d.]+ s\)\.\n", second.stdout)
+    assert second.stderr == ""
+    assert world.db.read_bytes() == before
+    assert not world.db.with_name("ctxdb.db-wal").exists()
+    world.settled(range(40))
+
+
+def test_a_later_sync_reads_only_what_is_new(world: World) -> None:
+    world.write(lines(*range(40)))
+    done("sync")
+    world.append(lines(40, 41))
+    world.write(lines(50), world.file("q/new.jsonl"))
+    assert done("sync").splitlines()[1] == "Files: 1 new, 1 grown."
+    world.append(lines(42))
+    report = json.loads(done("sync", "--json"))
+    assert (report["lines_read"], report["bytes_read"]) == (1, len(line(42)))
+    world.settled([*range(43), 50])
+
+
+def test_rewritten_renamed_and_deleted_files_are_named_in_the_report(world: World) -> None:
+    for n in range(3):
+        world.write(lines(n), world.file(f"p/{n}.jsonl"))
+    done("sync")
+    world.write(lines(7), world.file("p/0.jsonl"))
+    world.file("p/1.jsonl").rename(world.file("p/renamed.jsonl"))
+    world.file("p/2.jsonl").unlink()
+    shown = done("sync").splitlines()[1]
+    assert shown == "Files: 1 rewritten, 1 renamed, 1 gone (rows are kept)."
+    assert world.texts() == texts([0, 1, 2, 7])
+
+
+def test_without_transcripts_it_says_where_it_has_looked(world: World) -> None:
+    shutil.rmtree(world.root)
+    assert done("sync") == f"No transcripts found.\n  {world.root}: no such folder\n"
+
+
+def test_json_has_a_stable_shape(world: World) -> None:
+    world.write(lines(0) + b"torn {\n")
+    report = json.loads(done("sync", "--json"))
+    assert set(report) == SYNC_KEYS
+    assert report["bad_lines"] == 1
+    shown = json.loads(done("status", "--json"))
+    assert set(shown) == STATUS_KEYS
+    assert shown["rows"]["messages"] == 1
+    assert shown["database"] == str(world.db)
+    assert shown["problems"] == [
+        {"path": str(world.main), "byte_start": len(line(0)), "reason": "not_json"}
+    ]
+    checked = json.loads(done("verify", "--json"))
+    assert (checked["ok"], checked["lines_read"], checked["bad"]) == (True, 2, 1)
+
+
+def test_quiet_says_nothing_at_all(world: World) -> None:
+    world.write(lines(0))
+    result = ctxdb("sync", "--quiet")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_status_names_bad_lines_and_files_with_their_place(world: World) -> None:
+    bad = line(1)[:60] + b"\n"
+    world.write(line(0) + bad + line(2) + b"[]\n")
+    assert "2 lines could not be read; `ctxdb status` names them." in done("sync")
+    shown = done("status")
+    assert "2 unreadable lines, 0 unreadable files" in shown
+    assert f"torn: {world.main} at byte {len(line(0))}\n" in shown
+    assert f"not_object: {world.main} at byte {len(line(0) + bad + line(2))}\n" in shown
+
+
+def test_status_says_how_far_it_is_behind_and_who_writes(world: World) -> None:
+    world.write(lines(0, 1))
+    done("sync")
+    assert "Behind       nothing; last read 2" in done("status")
+    world.append(lines(*range(2, 12)))
+    assert re.search(r"Behind       [\d.]+ kB;", done("status"))
+    assert json.loads(done("status", "--json"))["bytes_behind"] == len(lines(*range(2, 12)))
+    with WriterLock(world.db):
+        assert f"process {os.getpid()} is writing now" in done("status")
+
+
+def test_status_before_the_first_sync_makes_nothing(world: World) -> None:
+    assert "not there yet; `ctxdb sync` makes it" in done("status")
+    assert not world.db.parent.exists()
+
+
+def test_several_roots_are_one_database(world: World, tmp_path: Path) -> None:
+    world.write(lines(0), tmp_path / "a.jsonl")
+    for name in ("one", "two"):
+        (tmp_path / name / "p").mkdir(parents=True)
+    world.write(lines(0, 1), tmp_path / "one/p/a.jsonl")
+    world.write(lines(1, 2), tmp_path / "two/p/b.jsonl")
+    done("sync", "--root", tmp_path / "one", "--root", tmp_path / "two")
+    assert world.texts() == texts([0, 1, 2])
+    done("sync", env={**os.environ, "CLAUDE_CONFIG_DIR": f"{tmp_path}/x,{tmp_path}/y"})
+    # Files below roots that are not looked at this time have not vanished.
+    assert world.ask("SELECT count(missing_since) FROM source_files") == [(0,)]
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("prepare", "words"),
+    [
+        (lambda db: db.mkdir(), "not a regular file"),
+        (lambda db: db.write_text("my novel"), "is not a SQLite database"),
+        (lambda db: db.symlink_to("elsewhere.db"), "is a symbolic link"),
+    ],
+    ids=["folder", "text", "link"],
+)
+def test_what_cannot_be_a_database_is_one_line_and_exit_1(
+    world: World, prepare: Any, words: str
+) -> None:
+    world.db.parent.mkdir(parents=True)
+    prepare(world.db)
+    result = ctxdb("sync")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {world.db}: ")
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_wrong_usage_is_exit_2(world: World) -> None:
+    for args in (["sync", "--no-such-flag"], ["sync", "--root", world.root / "nowhere"], ["sink"]):
+        result = ctxdb(*args)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "Traceback" not in result.stderr
+
+
+def test_a_path_without_a_place_to_write_is_one_line(world: World) -> None:
+    (world.root / "file").touch()
+    result = ctxdb("--db", world.root / "file/x.db", "sync")
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("Error: ")
+
+
+def test_an_unreadable_file_is_named_and_the_exit_code_is_still_0(world: World) -> None:
+    world.write(lines(0))
+    fifo_to_be = world.write(lines(1), world.file("q/q.jsonl"))
+    done("sync")
+    fifo_to_be.unlink()
+    fifo_to_be.mkdir()  # was a file; now it is something else
+    world.write(lines(2), fifo_to_be / "inside.jsonl")
+    report = json.loads(done("sync", "--json"))
+    assert report["lines_read"] == 1
+    assert world.texts() == texts([0, 1, 2])
+
+
+# -- one writer ----------------------------------------------------------------------------------
+
+
+def test_while_another_process_writes_it_exits_3_and_names_it(world: World) -> None:
+    world.write(lines(0))
+    with WriterLock(world.db):
+        result = ctxdb("sync")
+        assert (result.returncode, result.stdout) == (3, "")
+        assert result.stderr.startswith(f"Error: process {os.getpid()} ")
+        assert "--wait" in result.stderr
+        assert result.stderr.count("\n") == 1
+    done("sync")
+    world.settled([0])
+
+
+def test_with_wait_it_waits_and_then_does_its_work(world: World) -> None:
+    world.write(lines(0))
+    lock = WriterLock(world.db)
+    lock.acquire()
+    waiting = subprocess.Popen([COMMAND, "sync", "--wait"], stdout=subprocess.PIPE, text=True)
+    time.sleep(1)
+    assert waiting.poll() is None
+    lock.release()
+    said, _ = waiting.communicate(timeout=30)
+    assert waiting.returncode == 0
+    assert said.startswith("Read 1 new lines")
+    world.settled([0])
+
+
+def test_waiting_can_be_interrupted(world: World) -> None:
+    with WriterLock(world.db):
+        waiting = subprocess.Popen([COMMAND, "sync", "--wait"], stderr=subprocess.PIPE, text=True)
+        time.sleep(1.2)
+        waiting.send_signal(signal.SIGINT)
+        _, errors = waiting.communicate(timeout=30)
+    assert waiting.returncode == 130
+    assert "Traceback" not in errors
+
+
+# -- the bar -------------------------------------------------------------------------------------
+
+BAR = re.compile(
+    r"Reading transcripts .*[━╌]+ +(\d+)%  [\d.]+ of \d+ MB  [\d.]+ [kM]B/s  \d+:\d\d left"
+)
+COLOUR = re.compile(r"\x1b\[\d+m")
+
+
+def test_on_a_terminal_a_bar_shows_bytes_rate_and_time_left_and_is_gone_at_the_end(
+    world: World,
+) -> None:
+    count = many_lines(world, 12)
+    seen = on_a_terminal("sync")
+    assert seen.exit_code == 0
+    drawn = [part for part in COLOUR.sub("", seen.shown).split("\r") if "Reading" in part]
+    assert drawn
+    shares = [int(found[1]) for part in drawn if (found := BAR.search(part))]
+    assert shares
+    assert shares == sorted(shares)
+    # Wiped: after the last bar comes an empty line, and then only the note.
+    after = seen.shown[seen.shown.rindex("Reading transcripts") :]
+    assert "\r\x1b[K" in after
+    assert after.split("\r\x1b[K")[-1].startswith("Note: the database keeps")
+    assert seen.stdout.startswith(f"Read {count:,} new lines")
+
+
+def test_no_color_is_respected_and_the_bar_fits_the_terminal(world: World) -> None:
+    many_lines(world, 8)
+    seen = on_a_terminal("sync", columns=50, NO_COLOR="1")
+    assert seen.exit_code == 0
+    assert not COLOUR.search(seen.shown)
+    drawn = [part for part in seen.shown.split("\r") if part.startswith("Reading")]
+    assert drawn
+    assert max(len(part.removesuffix("\x1b[K")) for part in drawn) < 50
+
+
+def test_in_a_pipe_there_is_no_bar(world: World) -> None:
+    many_lines(world, 8)
+    result = ctxdb("sync")
+    assert result.returncode == 0
+    assert "Reading transcripts" not in result.stderr
+    assert result.stderr.count("\n") == 1  # the note of a first sync
+    assert "\r" not in result.stdout + result.stderr
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("how", ["--quiet", "dumb"])
+def test_nobody_who_does_not_want_a_bar_gets_one(world: World, how: str) -> None:
+    many_lines(world, 4)
+    quiet, env = ([], {"TERM": "dumb"}) if how == "dumb" else (["--quiet"], {})
+    seen = on_a_terminal("sync", *quiet, **env)
+    assert seen.exit_code == 0
+    assert "Reading transcripts" not in seen.shown
+    assert "\x1b" not in seen.shown
+
+
+def test_a_sync_with_nothing_new_does_not_flicker(world: World) -> None:
+    world.write(lines(0))
+    done("sync")
+    assert on_a_terminal("sync").shown == ""
+
+
+# -- Ctrl-C --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("after", [0.0, 0.3, 0.8])
+def test_control_c_exits_130_leaves_the_database_intact_and_the_next_sync_finishes(
+    world: World, after: float
+) -> None:
+    count = many_lines(world, 30)  # enough for a second process
+    child = subprocess.Popen(
+        [COMMAND, "sync"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    end = time.monotonic() + 20
+    while not world.db.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(after)
+    os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
+    said, errors = child.communicate(timeout=30)
+    assert child.returncode == 130, errors
+    assert said == ""
+    assert "Traceback" not in errors
+    with closing(sqlite3.connect(world.db)) as conn:
+        assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    done("sync", "--quiet")
+    assert world.one("SELECT count(*) FROM messages") == count
+    assert world.one("SELECT count(DISTINCT uuid) FROM messages") == count
+    world.sound()
+
+
+def test_control_c_on_a_terminal_leaves_no_bar_behind(world: World) -> None:
+    many_lines(world, 30)
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [COMMAND, "sync"],
+        stdin=theirs,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "LANG": "C.UTF-8"},
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+    )
+    os.close(theirs)
+    shown = b""
+    while b"Reading" not in shown:
+        shown += os.read(ours, 65536)
+    os.write(ours, b"\x03")  # the terminal makes a signal of it
+    while True:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:
+            break
+        if not data:
+            break
+        shown += data
+    os.close(ours)
+    assert child.wait(30) == 130
+    assert b"Traceback" not in shown
+    assert b"\r\x1b[K" in shown[shown.rindex(b"Reading") :]
+
+
+# -- the demo ------------------------------------------------------------------------------------
+
+
+def test_the_demo_has_transcripts_and_a_database_of_its_own_and_is_the_same_twice(
+    world: World, home: Path
+) -> None:
+    folder = home / "demo"
+    first = ctxdb("demo", folder)
+    assert first.returncode == 0, first.stderr
+    assert "sessions" in first.stdout
+    assert not world.db.exists()
+    database = folder / "demo.db"
+    with closing(sqlite3.connect(database)) as conn:
+        sessions = conn.execute("SELECT count(*) FROM sessions").fetchone()[0]
+        assert sessions >= 12
+        assert conn.execute("SELECT count(*) FROM ingest_errors").fetchone() == (0,)
+    again = ctxdb("demo", folder)
+    assert again.returncode == 0
+    assert again.stdout == first.stdout
+    assert done("--db", database, "verify", "--root", folder / "projects")
+
+
+def test_the_command_that_is_tested_is_the_installed_one() -> None:
+    assert COMMAND.exists()
+    assert done("--version") == ctxdb("--version", cwd="/").stdout
+    module = subprocess.run(
+        [sys.executable, "-m", "ctxdb", "--version"], capture_output=True, text=True, check=True
+    )
+    assert module.stdout == done("--version")
