@@ -126,6 +126,7 @@ CREATE TABLE _agent_facts (
   message_id INTEGER -- the message that says so
 );
 CREATE UNIQUE INDEX _agent_facts_key ON _agent_facts(session_id, agent_id, source, tool_use_id, at, coalesce(message_id, 0));
+CREATE INDEX _agent_facts_tool_use_id ON _agent_facts(tool_use_id);
 CREATE INDEX _agent_facts_message_id ON _agent_facts(message_id) WHERE message_id IS NOT NULL;
 
 -- Human requests: one row per thing a person asked, typed, queued or ran.

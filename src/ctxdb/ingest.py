@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 8 << 20  # of transcript in one transaction
 BATCH_LINES = 8000
+OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
 SECOND_PROCESS_BYTES = 24 << 20  # less than this is read before a second process has started
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 

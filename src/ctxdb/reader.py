@@ -11,7 +11,8 @@ import gc
 import marshal
 import multiprocessing
 import os
-from collections import Counter
+import threading
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 CHUNK_BYTES = 2 << 20  # of one file, read at once
+AHEAD_BYTES = 12 << 20  # of packed lines, read before they are asked for
 CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 records
 LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
 EXCERPT_BYTES = 200
@@ -265,7 +267,11 @@ def _serve(tasks: Sequence[Task], pipe: Connection, ours: Connection) -> None:
 
 
 class ReaderProcess:
-    """Reads files in a second process, one chunk ahead of whoever asks."""
+    """Reads files in a second process, ahead of whoever asks.
+
+    A thread takes in what that process sends, up to AHEAD_BYTES: a pipe alone holds 64 kB, and the
+    two processes would wait for each other at every file.
+    """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         context = multiprocessing.get_context("fork" if os.name == "posix" else None)
@@ -273,14 +279,43 @@ class ReaderProcess:
         self.process = context.Process(target=_serve, args=(tasks, theirs, self.pipe), daemon=True)
         self.process.start()
         theirs.close()
+        self.arrived: deque[bytes] = deque()
+        self.size = 0
+        self.ended = False
+        self.changed = threading.Condition()
+        self.thread = threading.Thread(target=self._take_in, daemon=True)
+        self.thread.start()
+
+    def _take_in(self) -> None:
+        while True:
+            try:
+                data = self.pipe.recv_bytes()
+            except (EOFError, OSError):
+                data = None
+            with self.changed:
+                if data is not None:
+                    self.arrived.append(data)
+                    self.size += len(data)
+                    self.changed.wait_for(lambda: self.size < AHEAD_BYTES or self.ended)
+                self.ended = self.ended or data is None
+                self.changed.notify_all()
+                if self.ended:
+                    return
+
+    def _next(self) -> bytes:
+        with self.changed:
+            self.changed.wait_for(lambda: self.arrived or self.ended)
+            if not self.arrived:
+                raise ReaderDied
+            data = self.arrived.popleft()
+            self.size -= len(data)
+            self.changed.notify_all()
+            return data
 
     def read(self, _task: Task) -> Iterator[Lines]:
         """The lines of the next task; raises the OSError that stopped it."""
         while True:
-            try:
-                data: Any = self.pipe.recv_bytes()
-            except EOFError:
-                raise ReaderDied from None
+            data = self._next()
             if data[:1] == b"E":
                 failure = marshal.loads(data[1:])
                 if failure is not None:
@@ -288,19 +323,23 @@ class ReaderProcess:
                 return
             found = _unpack(data[1:])
             if found.is_large:
-                self.pipe.recv_bytes()  # the end of this task: nobody asks further
+                self._next()  # the end of this task: nobody asks further
                 yield found
                 return
             yield found
 
     def close(self) -> None:
         """End the second process, whatever it is doing."""
-        self.pipe.close()
-        self.process.join(timeout=5)
+        with self.changed:
+            self.ended = True
+            self.arrived.clear()
+            self.changed.notify_all()
         if self.process.is_alive():
             with suppress(OSError):
-                self.process.kill()
-            self.process.join()
+                self.process.kill()  # it only reads
+        self.process.join()
+        self.thread.join(timeout=5)
+        self.pipe.close()
 
 
 class ReaderDied(Exception):

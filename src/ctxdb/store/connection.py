@@ -35,7 +35,7 @@ APPLICATION_ID = 0x43545844  # "CTXD", as migrations.py sets it
 BUSY_SECONDS = 60.0  # someone editing in DB Browser may hold the write lock for a while
 MIN_SQLITE = (3, 37, 0)
 CACHE_KIB = 64 * 1024  # page cache of the writer; indexes of a large database are hot
-WAL_PAGES = 4000  # checkpoint at about 16 MB, so that the -wal stays small
+WAL_PAGES = 8000  # checkpoint at 64 MB: hot index pages are then written back once, not many times
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
