@@ -17,6 +17,7 @@ Json = dict[str, Any]
 # Plain tuples, one per row: (columns in the order the store inserts them).
 CallRow = tuple[Any, ...]
 UsageRow = tuple[Any, ...]
+Snapshot = tuple[str, int, str | None]  # path, version, time
 
 
 class Call(NamedTuple):
@@ -129,7 +130,7 @@ class Event:
     data: str
     line_hash: int
     summary: tuple[str, str] | None = None  # (leaf uuid, text)
-    snapshots: list[tuple[str, int, str | None]] | None = None  # (path, version, time)
+    snapshots: list[Snapshot] | None = None
     facts: list[Fact] | None = None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ctxdb.normalize.people import content_text, human_parts
-from ctxdb.normalize.records import Event, Fact
+from ctxdb.normalize.records import Event, Fact, Snapshot
 from ctxdb.normalize.tools import notice_facts
 from ctxdb.normalize.values import (
     byte_length,
@@ -187,8 +187,9 @@ def _sized(value: Any) -> Any:
     return value
 
 
-def _snapshots(entry: dict[str, Any]) -> list[tuple[str, int, str | None]] | None:
-    found: list[tuple[str, int, str | None]] = []
+def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
+    """The files that a snapshot or delta names, each with version and time of its backup."""
+    found: list[Snapshot] = []
     snapshot = dict_of(entry.get("snapshot"))
     for path, value in dict_of(snapshot.get("trackedFileBackups")).items():
         backup = dict_of(value)
@@ -231,7 +232,7 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
         if leaf and summary:
             record.summary = (leaf, summary)
     elif name in ("file-history-snapshot", "file-history-delta"):
-        record.snapshots = _snapshots(entry)
+        record.snapshots = snapshots_of(entry)
     elif name == "queue-operation":
         facts: list[Fact] | None = notice_facts(
             content_text(entry.get("content")) or None, at or ""

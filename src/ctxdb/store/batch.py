@@ -46,7 +46,13 @@ class Batch:
         self.rows = MessageRows(conn, self.touched)
         self.begin = TurnBeginnings(conn, self.touched)
         self.parents = Parents(conn)
-        self.copies = Copies(conn, self.touched, self.replace, lambda *place: reread(conn, *place))
+        self.copies = Copies(
+            conn,
+            self.touched,
+            self.replace,
+            self.rows.leave,
+            lambda *place: reread(conn, *place),
+        )
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
@@ -190,6 +196,4 @@ class Batch:
         )
         self.touched.sessions.update(row[1] for row in self.begin.new if row[1] is not None)
         self._refresh_sessions()
-        for session_id in sorted(self.touched.snapshots):
-            sessions.locate_files(self.conn, session_id)
         refresh_pulls(self.conn, self.touched.pulls)

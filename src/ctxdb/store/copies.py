@@ -131,11 +131,13 @@ class Copies:
         conn: sqlite3.Connection,
         touched: Touched,
         replace: Callable[[Placed], None],
+        leave: Callable[[int], None],
         reread: Callable[[int, int, int], Placed | None],
     ) -> None:
         self.conn = conn
         self.touched = touched
         self.replace = replace  # fills a row of messages, and all that hangs on it, from a line
+        self.leave = leave  # notes what a row belonged to, before it goes
         self.reread = reread  # reads a line again: (source_file_id, byte_start, byte_length)
         self.recount: set[tuple[str, int]] = set()
         self.contested: set[int] = set()
@@ -150,7 +152,7 @@ class Copies:
         return Place(row)
 
     def absorb(self, placed: Placed, message_id: int) -> str:
-        """Take in a line that repeats a stored entry; is it counted as `stored` or as a `copy`?"""
+        """Take in a line that repeats a stored entry, and say what to count it as."""
         owner = self._owner(message_id)
         rec = placed.rec
         placed.id = message_id
@@ -198,7 +200,7 @@ class Copies:
             and rec.block_keys == owner.block_keys
         )
         self.touched.retell.add(placed.file.id)
-        if same and rec.type != "attachment" and rec.type != "system":
+        if same and rec.type in ("user", "assistant"):
             self.conn.execute(
                 "UPDATE messages SET byte_start = ?, byte_length = ? WHERE id = ?",
                 (rec.start, rec.length, owner.id),
@@ -359,10 +361,11 @@ class Copies:
         self.conn.execute("UPDATE _aliases SET message_id = ? WHERE message_id = ?", (keep, drop))
         for column in ("message_id", "result_message_id"):
             self.touched.pairs.update(
-                (owner.session_id, tool_use_id)
+                (session_id, tool_use_id)
                 for (tool_use_id,) in self.conn.execute(
                     f"SELECT tool_use_id FROM tool_uses WHERE {column} = ?", (drop,)
                 )
+                for session_id in (owner.session_id, kept.session_id)
                 if not is_unique_id(tool_use_id)
             )
             self.conn.execute(f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop))

@@ -18,7 +18,7 @@ from ctxdb.normalize.sides import event_record
 from ctxdb.store import agents
 from ctxdb.store.counts import shift_count
 from ctxdb.store.model import Chunk, SourceFile, Touched
-from ctxdb.store.tools import is_relative
+from ctxdb.store.snapshots import add_snapshots, project_of
 
 Rank = tuple[bool, str]  # main transcripts before agents' files, then by path
 
@@ -234,23 +234,8 @@ class EventRows:
             session_id = event.session_id or file.session_id
             if not event.snapshots or session_id is None:
                 continue
-            row = self.conn.execute(
-                "SELECT p.path FROM sessions s JOIN projects p ON p.id = s.project_id"
-                " WHERE s.id = ?",
-                (session_id,),
-            ).fetchone()
-            for path, version, at in event.snapshots:
-                whole = f"{row[0]}/{path}" if row and is_relative(path) else path
-                self.conn.execute(
-                    "INSERT INTO files_touched (session_id, path, operation, succeeded, timestamp,"
-                    " snapshot_version) VALUES (?, ?, 'snapshot', 1, ?, ?)"
-                    " ON CONFLICT (session_id, path, snapshot_version)"
-                    "  WHERE operation = 'snapshot'"
-                    " DO UPDATE SET timestamp = min(coalesce(timestamp, excluded.timestamp),"
-                    "  coalesce(excluded.timestamp, timestamp))",
-                    (session_id, whole, at, version),
-                )
-            self.touched.snapshots.add(session_id)
+            project = project_of(self.conn, session_id)
+            add_snapshots(self.conn, session_id, event.snapshots, project)
 
     def adopt(self, file: SourceFile) -> None:
         """A file's session has become known: its earlier events are placed anew, as what they are.

@@ -8,9 +8,9 @@ import orjson
 
 from ctxdb.store.model import Placed, entry_key, is_uuid
 
-# Session, agent, type, timestamp and API message: what a replay has in common with its original. The
-# contract does not name the API message, but lines of different ones are no copies; an old resume
-# gives all assistant lines the same time, and two of them may well say "Done.".
+# Session, agent, type, timestamp and API message: what a replay and its original have in common.
+# The contract does not name the API message, but lines of different ones are no copies: an old
+# resume gives all assistant lines the same time, and two of them may well say "Done.".
 ReplayKey = tuple[str | None, str | None, str, str | None, str | None]
 
 

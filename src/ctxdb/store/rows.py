@@ -96,11 +96,7 @@ class MessageRows:
 
     def update(self, item: Placed) -> None:
         """Fill an existing row, and all that hangs on it, from another line."""
-        (turn_id,) = self.conn.execute(
-            "SELECT turn_id FROM messages WHERE id = ?", (item.id,)
-        ).fetchone()
-        if turn_id is not None:
-            self.touched.turns.add(turn_id)
+        self.leave(item.id)
         self.conn.execute(_UPDATE_MESSAGE, (*message_values(item), item.id))
         self.filled.append(item)
         self.replaced.add(item.id)
@@ -109,6 +105,16 @@ class MessageRows:
         self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
         self._join_tools([item])
         usage.add_lines(self.conn, usage.line_rows(item), self.touched)
+
+    def leave(self, message_id: int) -> None:
+        """Note what a message belonged to, before it changes hands or goes."""
+        turn_id, session_id, agent_id = self.conn.execute(
+            "SELECT turn_id, session_id, agent_id FROM messages WHERE id = ?", (message_id,)
+        ).fetchone()
+        if turn_id is not None:
+            self.touched.turns.add(turn_id)
+        if session_id is not None and agent_id is not None:
+            self.touched.agents.add((session_id, agent_id))
 
     def _join_tools(self, items: list[Placed]) -> None:
         speaking: list[Placed] = []

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from ctxdb.store.relations import relate
+from ctxdb.store.snapshots import project_of, rewrite_snapshots
 from ctxdb.store.tools import located
 from ctxdb.store.turns import file_order
 
@@ -304,34 +305,23 @@ def _repo_path(conn: sqlite3.Connection, session_id: str, path: str) -> str:
     return path
 
 
-def locate_files(conn: sqlite3.Connection, session_id: str, *, everything: bool = False) -> None:
-    """Write project and relative path of a session's files, of all or of those that have none."""
-    project = conn.execute(
-        "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
-        (session_id,),
-    ).fetchone()
-    if project is not None and everything:
-        conn.execute(
-            "UPDATE OR REPLACE files_touched SET path = ? || '/' || path"
-            " WHERE session_id = ? AND operation = 'snapshot' AND path NOT LIKE '/%'"
-            "  AND path NOT LIKE '_:%' AND path NOT LIKE '~%'",
-            (project[1], session_id),
-        )
+def _locate_files(conn: sqlite3.Connection, session_id: str) -> None:
+    """Write project and relative path of a session's files."""
+    project = project_of(conn, session_id)
+    rewrite_snapshots(conn, session_id, project)
     conn.executemany(
         "UPDATE files_touched SET project_id = ?, relative_path = ? WHERE id = ?",
         [
             (*located(path, project), row_id)
             for row_id, path in conn.execute(
-                "SELECT id, path FROM files_touched WHERE session_id = ?"
-                " AND (? OR project_id IS NULL)",
-                (session_id, everything),
+                "SELECT id, path FROM files_touched WHERE session_id = ?", (session_id,)
             ).fetchall()
         ],
     )
 
 
 def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None) -> None:
-    locate_files(conn, session_id, everything=True)
+    _locate_files(conn, session_id)
     conn.execute(
         "DELETE FROM projects WHERE id = ? AND NOT EXISTS"
         " (SELECT 1 FROM sessions WHERE project_id = projects.id)",

@@ -101,7 +101,7 @@ _END = 1 << 62
 def _follow(
     conn: sqlite3.Connection, file_id: int, before: int, reader: QueueReader
 ) -> Iterator[Any]:
-    """Lead a reader along a file's queue: (row or None, place, session, time, turn) of each line."""
+    """Lead a reader along a file's queue: (row or None, place, session, time, turn) per line."""
     for start, source, row_id, session_id, at, name, data, text in conn.execute(
         _QUEUE_LINES, {"file": file_id, "before": before}
     ).fetchall():
