@@ -142,7 +142,9 @@ def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) ->
     sums: list[tuple[Any, ...]] = []
     for key, lines in told.items():
         api_message_id = lines[0][1][2]
-        if api_message_id is None or api_message_id in known or len(keys_of[api_message_id]) > 1:
+        shared = api_message_id in known or len(keys_of.get(api_message_id, ())) > 1
+        # A touched request may have a row already, whose lines were taken away in this batch.
+        if api_message_id is None or shared or key in touched.requests:
             touched.requests.add(key)
         else:
             sums.append(_sum_up(key, lines))
