@@ -38,7 +38,7 @@ from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import agents, sessions, sources
 from ctxdb.store.batch import Batch
-from ctxdb.store.connection import naming_damage, open_writer, write_transaction
+from ctxdb.store.connection import commit, naming_damage, open_writer, write_transaction
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.schema import prepare
 from ctxdb.store.tally import OffsetMoved
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 8 << 20  # of transcript in one transaction
 BATCH_LINES = 8000
+# Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
+# every page it has touched.
+COMMIT_BYTES = 48 << 20
 OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
 SECOND_PROCESS_BYTES = 24 << 20  # less than this is read before a second process has started
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -129,6 +132,7 @@ class Pass:
         self.report = SyncReport()
         self.now = utc_now()
         self.announced = False  # a huge line is marked in the database as being read
+        self.uncommitted = 0  # bytes of transcript stored in the open transaction
 
     def run(self) -> SyncReport:
         """Bring the database up to date with the files."""
@@ -292,6 +296,7 @@ class Pass:
             self._store(batch)
         finally:
             reader.close()
+            self._commit()
 
     def _task(self, one: _Work) -> Task:
         file = one.item.file
@@ -335,6 +340,7 @@ class Pass:
         failed = 0 if tried is None else {offset: 1, -1 - offset: 2}.get(tried, 0)
         if failed < 2:
             self.announced = True
+            self._commit()
             with write_transaction(self.conn):
                 self.conn.execute(
                     "UPDATE source_files SET attempting = ? WHERE id = ?",
@@ -355,15 +361,22 @@ class Pass:
         if not chunks:
             return
         batch = Batch(self.conn, self.now, reread)
+        if not self.conn.in_transaction:
+            self.conn.execute("BEGIN IMMEDIATE")
         try:
-            with write_transaction(self.conn):
-                batch.write(chunks)
-        except OffsetMoved as e:
-            raise CtxdbError(
-                f"{e}: another process has read this file meanwhile; sync again"
-            ) from e
+            batch.write(chunks)
+        except BaseException as e:
+            if self.conn.in_transaction:
+                self.conn.execute("ROLLBACK")
+            if isinstance(e, OffsetMoved):
+                why = "another process has read this file meanwhile; sync again"
+                raise CtxdbError(f"{e}: {why}") from e
+            raise
         finally:
             batch.let_go()
+        self.uncommitted += sum(chunk.end - chunk.start for chunk in chunks)
+        if self.uncommitted >= COMMIT_BYTES:
+            self._commit()
         for chunk in chunks:
             self.report.lines_read += chunk.lines
             self.report.bytes_read += chunk.end - chunk.start
@@ -371,12 +384,24 @@ class Pass:
             self.progress.advance(chunk.end - chunk.start)
             chunk.file.offset = chunk.end
 
+    def _commit(self) -> None:
+        """What was stored so far is there to stay: rows and offsets together."""
+        self.uncommitted = 0
+        if self.conn.in_transaction:
+            try:
+                commit(self.conn)
+            except BaseException:
+                if self.conn.in_transaction:
+                    self.conn.execute("ROLLBACK")
+                raise
+
     def _failed(self, one: _Work, error: OSError) -> None:
         if error.errno in _NO_DESCRIPTORS or error.errno == errno.ENOENT:
             return
         reason = (error.strerror or str(error)).lower()
         self.report.unreadable_files += 1
         self.report.problems.append(f"{one.item.file.path}: {reason}")
+        self._commit()
         with write_transaction(self.conn):
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
 
@@ -406,7 +431,7 @@ def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncRepor
     ):
         prepare(conn, config.db_path)
         report = Pass(conn, config.roots, progress).run()
-        if report.lines_read:
+        if report.lines_read > OPTIMIZE_LINES:
             with suppress(sqlite3.OperationalError):  # only advice for the planner: next time, then
                 conn.execute("PRAGMA optimize")
     return report

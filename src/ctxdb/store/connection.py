@@ -188,12 +188,17 @@ def write_transaction(conn: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     conn.execute("BEGIN IMMEDIATE")
     try:
         yield conn
-        _test_kill("before_commit")
-        conn.execute("COMMIT")
+        commit(conn)
     except BaseException:
         if conn.in_transaction:
             conn.execute("ROLLBACK")
         raise
+
+
+def commit(conn: sqlite3.Connection) -> None:
+    """End the transaction; a crash test may end the process just before or after."""
+    _test_kill("before_commit")
+    conn.execute("COMMIT")
     _test_kill("after_commit")
 
 
