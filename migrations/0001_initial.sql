@@ -264,6 +264,15 @@ CREATE INDEX tool_uses_name ON tool_uses(name, started_at);
 CREATE INDEX tool_uses_result_message_id ON tool_uses(result_message_id);
 CREATE INDEX tool_uses_agent ON tool_uses(session_id, agent_id) WHERE agent_id IS NOT NULL;
 
+-- Messages that tell of a call or result which stands in tool_uses by an earlier message.
+CREATE TABLE _tellings (
+  tool_use_id TEXT NOT NULL, -- the call's own id
+  half TEXT NOT NULL, -- call or result
+  message_id INTEGER NOT NULL, -- the message
+  PRIMARY KEY (tool_use_id, half, message_id)
+) WITHOUT ROWID;
+CREATE INDEX _tellings_message_id ON _tellings(message_id);
+
 -- Files that a session read, wrote, mentioned or snapshotted: one row per call.
 CREATE TABLE files_touched (
   id INTEGER PRIMARY KEY, -- surrogate key

@@ -14,6 +14,7 @@ from builder import (
     Transcript,
     World,
     copy_to,
+    dumps,
     fork,
     replay,
     resume,
@@ -221,6 +222,42 @@ def same_words(t: Transcript) -> None:
         helper.reply(text("yes"))
 
 
+def half_wrapped(t: Transcript) -> None:
+    """Progress lines of which only some stand in the agent's file, and its prompt nowhere else."""
+    n = t.world.number()
+    call = tool_use(t.world, "Task", {"prompt": f"part {n}", "description": "p"})
+    t.reply(call)
+    helper = t.agent_file(f"h{n}")
+    helper.prompt(f"part {n}")
+    helper.reply(text("first"), text("second"))
+    lost = Transcript(t.world, "", t.session, f"h{n}", t.version, t.cwd, parent=helper.parent)
+    lost.reply(text("third"))
+    for entry in (*helper.entries[1:], *lost.entries):
+        t.agent_progress(f"h{n}", call["id"], entry)
+
+
+def glued(t: Transcript) -> None:
+    """Two entries on one line."""
+    t.prompt(f"left {t.world.number()}")
+    left = t.lines.pop()
+    t.prompt(f"right {t.world.number()}")
+    right = t.lines.pop()
+    t.raw(dumps(left) + dumps(right))
+
+
+def split_prompt(t: Transcript) -> None:
+    """A replay that makes one line of each block."""
+    first = t.prompt([text(f"one {t.world.number()}"), text("two")])
+    for block in first["message"]["content"]:
+        t.prompt([block], timestamp=first["timestamp"])
+
+
+def done_twice(t: Transcript) -> None:
+    """Two answers with the same words: no copies, whatever a resume makes of their times."""
+    for _ in range(2):
+        t.reply(text("Done."))
+
+
 def by_the_way(t: Transcript) -> None:
     """A question on the side: the agent's file repeats an answer of the main thread (R3)."""
     answer = t.reply(text("said in the main thread"))[0]
@@ -282,6 +319,10 @@ STEPS: dict[str, Step] = {
     "nested_agent": nested_agent,
     "workflow": workflow,
     "same_words": same_words,
+    "half_wrapped": half_wrapped,
+    "glued": glued,
+    "split_prompt": split_prompt,
+    "done_twice": done_twice,
     "by_the_way": by_the_way,
     "hidden": hidden,
     "side": lambda t: t.side(f"old agent {t.world.number()}", "one", "two"),
@@ -302,6 +343,24 @@ STEPS: dict[str, Step] = {
 }
 
 # -- what happens between files ----------------------------------------------------------------
+
+
+def sdk_fork(t: Transcript) -> Transcript:
+    """forkSession() of the SDK: other uuids and another session, and not a word about it."""
+    new = fork(t, says_so=False, renew=True)
+    for n, entry in enumerate(new.entries):
+        if "uuid" in entry:
+            entry["timestamp"] = t.world.now() if n % 2 else entry["timestamp"]
+    return new
+
+
+def in_background(t: Transcript) -> Transcript:
+    """A background session with the same entries."""
+    new = fork(t, says_so=False, renew=False)
+    for entry in new.entries:
+        entry["sessionKind"] = "bg"
+    new.extra = {"sessionKind": "bg"}
+    return new
 
 
 def second_part(t: Transcript) -> Transcript:
@@ -352,6 +411,9 @@ DERIVED: dict[str, Derive] = {
     "fork_renewed": lambda t: fork(t, says_so=True, renew=True),
     "fork_silent": lambda t: fork(t, says_so=False, renew=False),
     "fork_half": lambda t: fork(t, len(t.entries) // 2, says_so=False, renew=False),
+    "fork_twice": lambda t: fork(fork(t, says_so=True, renew=True), says_so=True, renew=True),
+    "sdk_fork": sdk_fork,
+    "in_background": in_background,
     "copy": lambda t: copy_to(t, OTHER),
     "copy_half": lambda t: copy_to(t, OTHER, len(t.lines) // 2),
     "second_part": second_part,

@@ -289,7 +289,7 @@ def _call(conn: sqlite3.Connection, session_id: str, tool_use_id: str | None) ->
     row = conn.execute(
         "SELECT turn_id, agent_id, status, json_extract(input, '$.subagent_type'),"
         " json_extract(input, '$.description'), message_id FROM tool_uses WHERE tool_use_id = ?"
-        " ORDER BY session_id IS NOT ?, id LIMIT 1",
+        " ORDER BY session_id IS NOT ?, started_at, target, id LIMIT 1",
         (tool_use_id, session_id),
     ).fetchone()
     if row is None or row[5] is None:

@@ -23,6 +23,7 @@ from ctxdb.store.parents import Parents
 from ctxdb.store.pulls import refresh_pulls
 from ctxdb.store.repeats import Repeats
 from ctxdb.store.rows import MessageRows
+from ctxdb.store.tellings import retell_tools
 
 Reread = Callable[[sqlite3.Connection, int, int, int], Placed | None]
 
@@ -42,17 +43,14 @@ class Batch:
 
     def _prepare(self) -> None:
         """Ids are counted on from what is stored, so this is part of the transaction."""
-        conn, reread = self.conn, self.reread
+        conn = self.conn
         self.rows = MessageRows(conn, self.touched)
         self.begin = TurnBeginnings(conn, self.touched)
         self.parents = Parents(conn)
-        self.copies = Copies(
-            conn,
-            self.touched,
-            self.replace,
-            self.rows.leave,
-            lambda *place: reread(conn, *place),
-        )
+        self.copies = Copies(conn, self.touched, self.replace, self.rows.leave, self._read_again)
+
+    def _read_again(self, file_id: int, start: int, length: int) -> Placed | None:
+        return self.reread(self.conn, file_id, start, length)
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
@@ -185,6 +183,7 @@ class Batch:
         for file_id in sorted(self.touched.retell):
             turns.retell_file(self.conn, file_id, self.touched)
         pair_again(self.conn, self.rows.tools.next_id, self.touched)
+        retell_tools(self.conn, self.rows.tools, self._read_again, self.touched)
         agents.refresh(self.conn, self.touched)
         usage.recompute(self.conn, self.touched.requests)
         for session_id in sorted(self.touched.renumber):

@@ -18,6 +18,7 @@ from ctxdb.store import agents, usage
 from ctxdb.store.counts import shift_count
 from ctxdb.store.model import WRAPPED, Placed, Touched, is_uuid, owner_flags, owner_rank
 from ctxdb.store.sessions import recount_file
+from ctxdb.store.tellings import merge_tellings
 from ctxdb.store.tools import is_unique_id
 from ctxdb.store.turns import forked_queues
 
@@ -249,6 +250,15 @@ class Copies:
         placed.id = owner.id
         self.touched.retell.update((owner.source_file_id, placed.file.id))
         self._share(owner.session_id, placed.session_id)
+        # Sessions with copies of it name the owner's session as their parent.
+        self.touched.sessions.update(
+            session_id
+            for (session_id,) in self.conn.execute(
+                "SELECT session_id FROM message_copies WHERE message_id = ?"
+                " AND session_id IS NOT NULL",
+                (owner.id,),
+            )
+        )
         if placed.session_id is not None:
             self.recount.add((placed.session_id, placed.file.id))
         if owner.session_id is not None:
@@ -359,6 +369,7 @@ class Copies:
             "UPDATE message_copies SET message_id = ? WHERE message_id = ?", (keep, drop)
         )
         self.conn.execute("UPDATE _aliases SET message_id = ? WHERE message_id = ?", (keep, drop))
+        merge_tellings(self.conn, keep, drop, self.touched)
         for column in ("message_id", "result_message_id"):
             self.touched.pairs.update(
                 (session_id, tool_use_id)

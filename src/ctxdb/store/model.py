@@ -95,6 +95,7 @@ class Touched:
     calls: set[str] = field(default_factory=set)  # tool_use_ids of calls that start agents
     # (session, tool_use_id) of ids that repeat, whose calls and results must be paired again
     pairs: set[tuple[str | None, str]] = field(default_factory=set)
+    tellings: set[str] = field(default_factory=set)  # tool_use_ids that several messages tell of
 
 
 WRAPPED, FORKED, FOREIGN, BACKGROUND = 8, 4, 2, 1

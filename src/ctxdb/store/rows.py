@@ -115,6 +115,16 @@ class MessageRows:
             self.touched.turns.add(turn_id)
         if session_id is not None and agent_id is not None:
             self.touched.agents.add((session_id, agent_id))
+        self.touched.tellings.update(
+            tool_use_id
+            for (tool_use_id,) in self.conn.execute(
+                "SELECT tool_use_id FROM _tellings WHERE message_id = ?1 UNION"
+                " SELECT o.tool_use_id FROM tool_uses t JOIN _tellings o"
+                "  ON o.tool_use_id = t.tool_use_id"
+                "  WHERE t.message_id = ?1 OR t.result_message_id = ?1",
+                (message_id,),
+            )
+        )
 
     def _join_tools(self, items: list[Placed]) -> None:
         speaking: list[Placed] = []

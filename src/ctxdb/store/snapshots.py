@@ -17,7 +17,7 @@ from ctxdb.store.tools import is_relative, located
 Project = tuple[int, str]  # id, path
 
 
-def project_of(conn: sqlite3.Connection, session_id: str) -> Project | None:
+def project_of(conn: sqlite3.Connection, session_id: str | None) -> Project | None:
     """The project of a session, as far as it is known."""
     found: Project | None = conn.execute(
         "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id WHERE s.id = ?",

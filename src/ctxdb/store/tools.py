@@ -156,11 +156,9 @@ class ToolJoin:
                 break
         if tool is None and is_unique_id(call.tool_use_id) and found:
             tool = found[0]
-            if tool.message_id is not None and (tool.started_at or "~", tool.session_id or "") <= (
-                placed.rec.timestamp or "~",
-                placed.session_id or "",
-            ):
-                return  # the same call told again under another uuid: the first telling stays
+            if tool.message_id is not None:
+                self._tell(call.tool_use_id, "call", placed)
+                return
         if tool is None:
             waiting = [
                 row
@@ -169,6 +167,10 @@ class ToolJoin:
             ]
             tool = waiting[0] if waiting else self._new(call.tool_use_id)
         self._pair(tool, placed)
+        self.fill_call(tool, call, placed)
+
+    def fill_call(self, tool: Tool, call: Call, placed: Placed) -> None:
+        """The row's call is the one that this message makes."""
         tool.message_id = placed.id
         tool.session_id = placed.session_id
         tool.agent_id = placed.agent_id
@@ -180,6 +182,13 @@ class ToolJoin:
         if call.name in _STARTS_AGENTS:
             self.touched.calls.add(call.tool_use_id)
         self.changed[tool.id] = tool
+
+    def _tell(self, tool_use_id: str, half: str, placed: Placed) -> None:
+        """Another message tells the same: which of them is the first is found out at the end."""
+        self.conn.execute(
+            "INSERT OR IGNORE INTO _tellings VALUES (?, ?, ?)", (tool_use_id, half, placed.id)
+        )
+        self.touched.tellings.add(tool_use_id)
 
     def _pair(self, tool: Tool, placed: Placed) -> None:
         """Ids that repeat are paired again at the end, where more than one call could be meant."""
@@ -198,10 +207,8 @@ class ToolJoin:
                 break
         if tool is None and is_unique_id(result.tool_use_id) and found:
             tool = found[0]
-            if tool.result_message_id is not None and (
-                tool.finished_at or "~",
-                tool.result_text or "",
-            ) <= (placed.rec.timestamp or "~", result.text or ""):
+            if tool.result_message_id is not None:
+                self._tell(result.tool_use_id, "result", placed)
                 return
         if tool is None:
             open_calls = [
@@ -211,6 +218,10 @@ class ToolJoin:
             ]
             tool = open_calls[-1] if open_calls else self._new(result.tool_use_id)
         self._pair(tool, placed)
+        self.fill_result(tool, result, placed)
+
+    def fill_result(self, tool: Tool, result: Result, placed: Placed) -> None:
+        """The row's result is the one that this message holds."""
         if tool.message_id is None:
             tool.session_id = placed.session_id
             tool.agent_id = placed.agent_id
