@@ -113,6 +113,7 @@ from ctxdb import ingest, reader, tail
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
 ingest.BATCH_LINES = 3
+ingest.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))

@@ -27,7 +27,7 @@ from ctxdb.demo import write_demo
 from ctxdb.errors import NewerSchema
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
-from world import SMALL_BATCHES, World, lines, texts
+from world import RUN, SMALL_BATCHES, World, lines, texts
 
 KILLED = -signal.SIGKILL
 PUBLIC = [
@@ -115,6 +115,7 @@ from ctxdb.errors import CtxdbError
 from ctxdb.progress import NullProgress
 ingest.WriterLock = lambda *_, **__: nullcontext()
 ingest.BATCH_LINES = 3
+ingest.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
@@ -843,12 +844,8 @@ def test_case_73_nothing_is_made_anew_when_nothing_has_changed(world: World) -> 
 
 def test_case_74_an_sqlite_that_is_too_old_is_refused_in_one_line(world: World) -> None:
     """`doctor` will warn of the versions with the WAL-reset bug; it is another issue."""
-    code = (
-        "import sqlite3\n"
-        "sqlite3.sqlite_version_info, sqlite3.sqlite_version = (3, 36, 0), '3.36.0'\n"
-        "from ctxdb.cli import main\n"
-        "main()\n"
-    )
+    old = "import sqlite3; sqlite3.sqlite_version_info = (3, 36, 0); "
+    code = old + "sqlite3.sqlite_version = '3.36.0'; " + RUN
     for command in ("sync", "status", "verify"):
         one_line(world.cli(command, code=code), "SQLite 3.36.0 is too old", "3.37.0")
 

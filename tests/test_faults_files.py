@@ -11,7 +11,6 @@ import os
 import resource
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from ctxdb.discover import FoundFile
 from ctxdb.progress import NullProgress
 from world import (
     OTHER_SESSION,
+    RUN,
     SESSION,
     World,
     as_nobody,
@@ -710,10 +710,8 @@ def test_case_47_64_descriptors_are_enough(world: World) -> None:
     for n in range(300):
         world.write(lines(n), world.file(f"p{n % 30}/{n}.jsonl"))
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-
-    done = world.cli("sync", "--json", preexec_fn=limit)
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)); "
+    done = world.cli("sync", "--json", code=limit + RUN)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["problems"] == []
     world.settled(range(300))
@@ -792,12 +790,7 @@ def test_case_48_a_clock_that_jumps_by_a_day_changes_nothing(
 def test_case_48_the_time_zone_of_the_machine_changes_nothing(world: World) -> None:
     world.write(lines(0, 1))
     for zone in ("Pacific/Kiritimati", "America/Los_Angeles"):
-        done = subprocess.run(
-            [sys.executable, "-m", "ctxdb", "--db", world.db, "sync", "--root", world.root],
-            env={**os.environ, "TZ": zone},
-            capture_output=True,
-            check=False,
-        )
+        done = world.cli("sync", env={**os.environ, "TZ": zone})
         assert done.returncode == 0, done.stderr
         assert world.one("SELECT min(timestamp) FROM messages") == "2026-08-24T00:00:00.000Z"
         assert world.source()["last_read_at"].endswith("Z")
