@@ -73,7 +73,11 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
         lambda config, *, wait, progress: backend.answer("sync", config, wait=wait),
     )
     replace("ctxdb.status", "collect", lambda config: backend.answer("status", config))
-    replace("ctxdb.verify", "verify", lambda config, progress: backend.answer("verify", config))
+    replace(
+        "ctxdb.verify",
+        "verify",
+        lambda config, progress, *, only_roots: backend.answer("verify", config),
+    )
     return backend
 
 
