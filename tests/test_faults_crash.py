@@ -480,3 +480,42 @@ def test_a_second_process_that_is_killed_is_replaced_by_the_first(
     assert report.lines_read == 40
     monkeypatch.undo()
     world.settled([*range(30), *range(40, 50)])
+
+
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+def test_a_batch_that_is_interrupted_midway_leaves_nothing_of_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch, twice: bool
+) -> None:
+    """Case 4 in short: a second Ctrl-C comes before the first one has been dealt with."""
+    from ctxdb import ingest
+    from ctxdb.store import batch, connection
+
+    class Interrupted(sqlite3.Connection):
+        rollbacks = 0
+
+        def execute(self, sql: str, *args: Any) -> Any:
+            if sql == "ROLLBACK" and twice and not self.rollbacks:
+                self.rollbacks += 1
+                raise KeyboardInterrupt
+            return super().execute(sql, *args)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    real = sqlite3.connect
+    world.write(lines(0, 1))
+    world.sync()
+    world.append(lines(2, 3))
+    world.write(lines(*range(10, 15)), world.file("q/q.jsonl"))
+    monkeypatch.setattr(ingest, "BATCH_LINES", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            connection.sqlite3, "connect", lambda *a, **k: real(*a, **k, factory=Interrupted)
+        )
+        patch.setattr(batch.Batch, "_finish", interrupt)  # rows are in, offsets are not moved
+        with pytest.raises(KeyboardInterrupt):
+            world.sync()
+    assert world.texts() == texts([0, 1])
+    world.offsets_agree()
+    world.sync()
+    world.settled([0, 1, 2, 3, *range(10, 15)])

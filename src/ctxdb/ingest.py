@@ -133,6 +133,7 @@ class Pass:
         self.now = utc_now()
         self.announced = False  # a huge line is marked in the database as being read
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
+        self.half_written = False  # part of a batch is in the open transaction
 
     def run(self) -> SyncReport:
         """Bring the database up to date with the files."""
@@ -360,11 +361,13 @@ class Pass:
     def _store(self, chunks: list[Chunk]) -> None:
         if not chunks:
             return
-        batch = Batch(self.conn, self.now, reread)
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
+        batch = Batch(self.conn, self.now, reread)
+        self.half_written = True
         try:
             batch.write(chunks)
+            self.half_written = False
         except BaseException as e:
             if self.conn.in_transaction:
                 self.conn.execute("ROLLBACK")
@@ -387,7 +390,8 @@ class Pass:
     def _commit(self) -> None:
         """What was stored so far is there to stay: rows and offsets together."""
         self.uncommitted = 0
-        if self.conn.in_transaction:
+        # A second Ctrl-C can come before the first one has rolled back: then closing does it.
+        if self.conn.in_transaction and not self.half_written:
             try:
                 commit(self.conn)
             except BaseException:
