@@ -55,6 +55,7 @@ class Batch:
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
         self._prepare()
+        tally.note_errors(self.conn, chunks, self.now)
         events = EventRows(self.conn, self.touched)
         for chunk in chunks:
             self._know_session(chunk, events)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ctxdb.store import agents, usage
-from ctxdb.store.counts import shift_count
+from ctxdb.store.counts import Line, shift_count
 from ctxdb.store.model import WRAPPED, Placed, Touched, is_uuid, owner_flags, owner_rank
 from ctxdb.store.sessions import recount_file
 from ctxdb.store.tellings import merge_tellings
@@ -78,6 +78,11 @@ class Place:
     def line_type(self) -> str:
         """The type its line is counted under: a wrapped entry stands on a progress line."""
         return "progress" if self.owner_flags & WRAPPED else self.type
+
+    @property
+    def line(self) -> Line:
+        """What its line is counted by."""
+        return self.source_file_id, self.byte_start, self.line_type, self.version or ""
 
     def as_copy(self, message_id: int) -> tuple[Any, ...]:
         """The row of message_copies for it."""
@@ -242,9 +247,7 @@ class Copies:
         if owner.byte_length < 0:
             return  # its line is gone
         self.conn.execute(_ADD_COPY, owner.as_copy(message_id))
-        shift_count(
-            self.conn, owner.source_file_id, owner.line_type, owner.version or "", "stored", "copy"
-        )
+        shift_count(self.conn, owner.line, "stored", "copy")
 
     def _take_over(self, owner: Place, placed: Placed) -> None:
         placed.id = owner.id
@@ -337,14 +340,7 @@ class Copies:
             if placed is None:
                 continue  # its file is gone, or has just been rewritten
             self.conn.execute("DELETE FROM message_copies WHERE id = ?", (place.id,))
-            shift_count(
-                self.conn,
-                place.source_file_id,
-                placed.rec.line_type,
-                placed.rec.version,
-                "copy",
-                "stored",
-            )
+            shift_count(self.conn, place.line, "copy", "stored")
             self._to_copy(owner, message_id)
             self._take_over(owner, placed)
             return

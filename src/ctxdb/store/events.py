@@ -16,7 +16,7 @@ import orjson
 from ctxdb.normalize import Event
 from ctxdb.normalize.sides import event_record
 from ctxdb.store import agents
-from ctxdb.store.counts import shift_count
+from ctxdb.store.counts import Line, shift_count
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.snapshots import add_snapshots, project_of
 
@@ -37,6 +37,11 @@ class _Stored:
 
 def _rank(file: SourceFile) -> Rank:
     return file.agent_id is not None, file.path
+
+
+def _line(file_id: int, start: int, event: Event) -> Line:
+    """What a line with these bytes is counted by."""
+    return file_id, start, event.line_type, event.version
 
 
 class EventRows:
@@ -86,7 +91,7 @@ class EventRows:
                 self.belong.add((session_id, file.id))
         for event, file, was in self.adopted:
             if (now := self.outcome_of(event)) != was:
-                shift_count(self.conn, file.id, event.line_type, event.version, was, now)
+                shift_count(self.conn, _line(file.id, event.start, event), was, now)
 
     def _take_over(self, found: _Stored, event: Event, file: SourceFile) -> None:
         """The row names this line from now on: it stands first, or the one it named is gone."""
@@ -102,9 +107,7 @@ class EventRows:
             if event.type == "pr-link" and (event.session_id or file.session_id):
                 self.touched.pulls.add(event.session_id or file.session_id or "")
             if found.length > 0:
-                shift_count(
-                    self.conn, found.file_id, event.line_type, event.version, "stored", "copy"
-                )
+                shift_count(self.conn, _line(found.file_id, found.start, event), "stored", "copy")
         found.file_id, found.rank = file.id, _rank(file)
         found.start, found.length = event.start, event.length
         self.ids[id(event)] = found.id
@@ -279,5 +282,5 @@ class EventRows:
             "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
             (*heir, row_id),
         )
-        shift_count(self.conn, heir[0], event.line_type, event.version, "copy", "stored")
+        shift_count(self.conn, _line(heir[0], heir[1], event), "copy", "stored")
         self.touched.retell.add(heir[0])

@@ -243,9 +243,11 @@ def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None,
             ).fetchone()
             if hint:
                 return hint[0], "sessions_index"
-            for (path,) in conn.execute("SELECT path FROM projects WHERE path_source = 'cwd'"):
+            for (path,) in conn.execute(
+                "SELECT path FROM projects WHERE path_source = 'cwd' ORDER BY path"
+            ):
                 if folder_name(path) == folder:
-                    return path, "cwd"
+                    return path, "dir_name"
             return (folder.replace("-", "/") if folder.startswith("-") else folder), "dir_name"
     return None, "dir_name"
 
@@ -321,9 +323,21 @@ def _locate_files(conn: sqlite3.Connection, session_id: str) -> None:
 
 
 def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None) -> None:
+    """A session has another project: its files with it, and the old one goes if it was the last."""
     _locate_files(conn, session_id)
     conn.execute(
         "DELETE FROM projects WHERE id = ? AND NOT EXISTS"
         " (SELECT 1 FROM sessions WHERE project_id = projects.id)",
         (before,),
     )
+    guessed = conn.execute(
+        "UPDATE projects SET path_source = 'dir_name' WHERE id = ? AND path_source = 'cwd'"
+        " AND NOT EXISTS (SELECT 1 FROM sessions s JOIN _session_files f ON f.session_id = s.id"
+        "  WHERE s.project_id = projects.id AND projects.path IN (f.first_cwd, f.agent_cwd))",
+        (before,),
+    ).rowcount
+    if guessed:  # by nobody's word but the folder's name any more
+        for (other,) in conn.execute(
+            "SELECT id FROM sessions WHERE project_id = ?", (before,)
+        ).fetchall():
+            refresh(conn, other)

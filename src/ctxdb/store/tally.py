@@ -88,6 +88,8 @@ def see(conn: sqlite3.Connection, items: list[Placed], touched: Touched) -> None
         touched.sessions.add(session_id)
         sessions.note_file(conn, session_id, items[0].file.id, told)
         _may_be_first(conn, session_id, told["first_at"], touched)
+        if _has_parts(conn, session_id):
+            touched.renumber.add(session_id)  # which of its files is first may have changed
 
 
 def _see_line(told: dict[str, Any], item: Placed) -> None:
@@ -142,6 +144,26 @@ def _may_be_first(
         touched.shared.add(session_id)
 
 
+def _has_parts(conn: sqlite3.Connection, session_id: str) -> bool:
+    (files,) = conn.execute(
+        "SELECT count(*) FROM _session_files s JOIN source_files f ON f.id = s.source_file_id"
+        " WHERE s.session_id = ? AND f.agent_id IS NULL",
+        (session_id,),
+    ).fetchone()
+    return bool(files > 1)
+
+
+def note_errors(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> None:
+    """Lines that could not be read, or only after mending."""
+    for chunk in chunks:
+        if chunk.errors:
+            conn.executemany(
+                "INSERT INTO ingest_errors (source_file_id, byte_start, byte_length, reason,"
+                " excerpt, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
+                [(chunk.file.id, *error, now) for error in chunk.errors],
+            )
+
+
 def move_offsets(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> None:
     """The last step: each file's offset moves on, and only from where the batch began."""
     for chunk in chunks:
@@ -171,9 +193,3 @@ def move_offsets(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> Non
         where = (file.id, file.generation, chunk.start)
         if conn.execute(_MOVE_OFFSET, (*values, *where)).rowcount != 1:
             raise OffsetMoved(file.path)
-        if chunk.errors:
-            conn.executemany(
-                "INSERT INTO ingest_errors (source_file_id, byte_start, byte_length, reason,"
-                " excerpt, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
-                [(file.id, *error, now) for error in chunk.errors],
-            )
