@@ -303,11 +303,11 @@ def test_a_file_of_300_mb_takes_less_than_250_mb_of_memory(world: World) -> None
 
 
 def test_case_18_bytes_that_are_no_utf8_become_replacement_characters(world: World) -> None:
-    broken = line(1, "caf\xe9 TIDE").replace(b"\\u00e9", b"\xe9")
-    assert b"caf\xe9 " in broken
+    broken = line(1, "Z\xfcrich TIDE").replace(b"\\u00fc", b"\xfc")
+    assert b"Z\xfcrich" in broken
     world.write(line(0) + broken + line(2))
     world.sync()
-    assert world.texts() == sorted(["caf\ufffd TIDE", *texts([0, 2])])
+    assert world.texts() == sorted(["Z\ufffdrich TIDE", *texts([0, 2])])
     assert world.errors() == [(len(line(0)), len(broken) - 1, "invalid_utf8")]
     assert world.source()["bad_lines"] == 0
     world.sound()
