@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctxdb.config import Config
 from ctxdb.ingest import SyncReport, sync
@@ -56,6 +57,10 @@ class Lab:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             file.write(data)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"file:{self.db}?mode=ro", uri=True)) as conn:
+            return conn.execute(sql).fetchall()
 
     def content(self) -> Content:
         return content(self.db, self.root)

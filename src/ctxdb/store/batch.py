@@ -180,7 +180,8 @@ class Batch:
     def _finish(self, placed: list[Placed]) -> None:
         """Make anew what the batch has touched, from the lines up to the sessions."""
         self.copies.settle()
-        self.parents.write(placed, self.rows.filled, self.rows.replaced)
+        filled = [item for item in self.rows.filled if item.id not in self.copies.dropped]
+        self.parents.write(placed, filled, self.rows.replaced)
         for file_id in sorted(self.touched.retell):
             turns.retell_file(self.conn, file_id, self.touched)
         pair_again(self.conn, self.rows.tools.next_id, self.touched)

@@ -147,6 +147,7 @@ class Copies:
         self.reread = reread  # reads a line again: (source_file_id, byte_start, byte_length)
         self.recount: set[tuple[str, int]] = set()
         self.contested: set[int] = set()
+        self.dropped: set[int] = set()  # rows that were merged with others
         self.at_hand: dict[tuple[int, int], Placed] = {}  # lines of this batch, by place
         self.ranks: dict[str | None, SessionRank] = {}
         self.paths: dict[int, tuple[bool, str]] = {}
@@ -388,6 +389,7 @@ class Copies:
         for table in ("turns", "files_touched", "_orphans"):
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
+        self.dropped.add(drop)
         self._rename_parent(owner, kept.uuid)
         self.touched.retell.add(owner.source_file_id)
         self._share(owner.session_id, kept.session_id)

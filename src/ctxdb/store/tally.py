@@ -90,6 +90,15 @@ def see(conn: sqlite3.Connection, items: list[Placed], touched: Touched) -> None
         _may_be_first(conn, session_id, told["first_at"], touched)
         if _has_parts(conn, session_id):
             touched.renumber.add(session_id)  # which of its files is first may have changed
+    if seen:
+        # What one session does in a file can say how another one there continues it.
+        touched.sessions.update(
+            other
+            for (other,) in conn.execute(
+                "SELECT session_id FROM _session_files WHERE source_file_id = ?",
+                (items[0].file.id,),
+            )
+        )
 
 
 def _see_line(told: dict[str, Any], item: Placed) -> None:

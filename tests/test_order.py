@@ -1,0 +1,415 @@
+"""The content of the database follows from the files alone.
+
+Not from the order in which they were found, not from how their growth fell into syncs, not from
+what was read twice. Every property compares with a database that met all files in one sync; the
+tests below them are examples that hypothesis (or a reader) found, kept by name.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from itertools import permutations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab import Lab, at_once, lab, must_equal
+from stories import Recipe, build, recipes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CORPUS = Path(__file__).parents[2] / "shared/corpus/transcripts.tar.gz"
+
+Files = dict[str, bytes]
+Step = tuple[str, bytes]  # a file, and what is appended to it before the next sync
+
+# The same examples on every machine; `make crash` draws others, and many more.
+briefly = settings(max_examples=25, derandomize=True)
+at_length = settings(max_examples=400)
+
+
+def transcripts(files: Files) -> list[str]:
+    return sorted(name for name in files if name.endswith(".jsonl"))
+
+
+def grow(one: Lab, files: Files, steps: Iterable[Step]) -> None:
+    """Let files come into being step by step, with a sync after each."""
+    for name, data in files.items():
+        if not name.endswith(".jsonl"):  # meta.json is written before the agent's first line
+            one.put(name, data)
+    for name, data in steps:
+        one.append(name, data)
+        one.sync()
+
+
+def must_come_out_equal(files: Files, steps: Iterable[Step]) -> None:
+    expected = at_once(files)
+    with lab() as one:
+        grow(one, files, steps)
+        must_equal(expected, one.content())
+        one.must_verify()
+
+
+# -- (a) the order of files --------------------------------------------------------------------
+
+
+def check_order(recipe: Recipe, data: st.DataObject) -> None:
+    files = build(recipe).contents()
+    order = data.draw(st.permutations(transcripts(files)), label="order")
+    must_come_out_equal(files, [(name, files[name]) for name in order])
+
+
+@briefly
+@given(recipes(), st.data())
+def test_the_order_of_files_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
+    check_order(recipe, data)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(900)
+@at_length
+@given(recipes(), st.data())
+def test_the_order_of_many_files_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
+    check_order(recipe, data)
+
+
+# -- (b) how growth falls into syncs -----------------------------------------------------------
+
+
+def draw_steps(files: Files, data: st.DataObject) -> list[Step]:
+    """Cut files into appends, some of them in the middle of a line."""
+    left = {name: files[name] for name in transcripts(files)}
+    steps: list[Step] = []
+    while left:
+        name = data.draw(st.sampled_from(sorted(left)), label="file")
+        lines = left[name].splitlines(keepends=True)
+        whole = data.draw(st.integers(0, len(lines)), label="lines")
+        part = b"".join(lines[:whole])
+        if whole < len(lines) and data.draw(st.booleans(), label="and a half"):
+            part += lines[whole][: len(lines[whole]) // 2]
+        part = part or left[name]
+        steps.append((name, part))
+        left[name] = left[name][len(part) :]
+        if not left[name]:
+            del left[name]
+    return steps
+
+
+def check_splits(recipe: Recipe, data: st.DataObject) -> None:
+    files = build(recipe).contents()
+    must_come_out_equal(files, draw_steps(files, data))
+
+
+@briefly
+@given(recipes(), st.data())
+def test_how_growth_falls_into_syncs_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
+    check_splits(recipe, data)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(900)
+@at_length
+@given(recipes(), st.data())
+def test_how_much_growth_falls_into_syncs_does_not_matter(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    check_splits(recipe, data)
+
+
+# -- (c) reading again -------------------------------------------------------------------------
+
+
+def replace(path: Path, data: bytes) -> None:
+    """The same name for another file."""
+    other = path.with_suffix(".new")
+    other.write_bytes(data)
+    os.replace(other, path)
+
+
+def disturb(one: Lab, path: Path, data: bytes, how: str, cut: int) -> None:
+    """Change a file, sync, and bring it back as it was."""
+    if how == "another inode":
+        replace(path, data)
+        return
+    if how == "deleted":
+        path.unlink()
+    elif how == "truncated":
+        os.truncate(path, cut % (len(data) + 1))
+    elif how == "a line less":
+        lines = data.splitlines(keepends=True)
+        del lines[cut % len(lines)]
+        replace(path, b"".join(lines))
+    one.sync()
+    one.must_verify()
+    path.write_bytes(data)
+
+
+DISTURBANCES = ("another inode", "deleted", "truncated", "a line less")
+
+
+def check_rereading(recipe: Recipe, data: st.DataObject) -> None:
+    files = build(recipe).contents()
+    names = transcripts(files)
+    if not names:
+        return
+    expected = at_once(files)
+    with lab() as one:
+        for name, content in files.items():
+            one.put(name, content)
+        one.sync()
+        times = data.draw(st.integers(1, 3), label="times")
+        for _ in range(times):
+            name = data.draw(st.sampled_from(names), label="file")
+            how = data.draw(st.sampled_from(DISTURBANCES), label="how")
+            cut = data.draw(st.integers(0, 5000), label="where")
+            disturb(one, one.root / name, files[name], how, cut)
+            one.sync()
+            one.must_verify()
+        must_equal(expected, one.content())
+
+
+@briefly
+@given(recipes(most_files=3), st.data())
+def test_reading_again_changes_nothing(recipe: Recipe, data: st.DataObject) -> None:
+    check_rereading(recipe, data)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(900)
+@at_length
+@given(recipes(most_files=4), st.data())
+def test_reading_again_and_again_changes_nothing(recipe: Recipe, data: st.DataObject) -> None:
+    check_rereading(recipe, data)
+
+
+# -- (d) copies of folders ---------------------------------------------------------------------
+
+COUNTED = (
+    "messages",
+    "events",
+    "usage",
+    "turns",
+    "tool_uses",
+    "agents",
+    "sessions",
+    "git_operations",
+)
+
+
+@briefly
+@given(recipes())
+def test_a_copied_project_folder_adds_nothing(recipe: Recipe) -> None:
+    files = build(recipe).contents()
+    copied = {f"copied-{name}": data for name, data in files.items()}
+    before, after = at_once(files), at_once({**files, **copied})
+    assert {t: len(after[t]) for t in COUNTED} == {t: len(before[t]) for t in COUNTED}
+    assert len(after["source_files"]) == 2 * len(before["source_files"])
+
+
+# -- real transcripts --------------------------------------------------------------------------
+
+MOST_BYTES = 60_000  # of one real file: larger ones take as long as all others together
+# Folders of the corpus with shared agents, resumed and copied sessions, files not named by session.
+FOLDERS = (
+    "-Users-user-project",
+    "slopus-happy-utils-fixtures",
+    "moredip-session-share-claude-code-projects",
+    "-Users-chip-dev-ai-music",
+    "-home-runner-work-erk-erk",
+)
+
+
+@pytest.fixture(scope="module")
+def real_files() -> dict[str, Files]:
+    """The small files of some folders of the corpus, by folder."""
+    if not CORPUS.exists():
+        pytest.skip(f"no corpus at {CORPUS}")
+    found: dict[str, Files] = {folder: {} for folder in FOLDERS}
+    with tarfile.open(CORPUS) as archive:
+        for member in archive:
+            _, _, name = member.name.partition("/")
+            folder = name.partition("/")[0]
+            if folder in found and member.isfile() and member.size < MOST_BYTES:
+                content = archive.extractfile(member)
+                assert content is not None
+                found[folder][name] = content.read()
+    return found
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_real_files_come_out_the_same_in_any_order(
+    folder: str, real_files: dict[str, Files]
+) -> None:
+    files = real_files[folder]
+    names = transcripts(files)
+    for order in (names[::-1], names[1::2] + names[::2]):
+        must_come_out_equal(files, [(name, files[name]) for name in order])
+
+
+@pytest.mark.corpus
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_real_files_come_out_the_same_however_they_grow(
+    folder: str, real_files: dict[str, Files]
+) -> None:
+    files = real_files[folder]
+    steps: list[Step] = []
+    for size in (1, 7, 10**9):  # first lines, then some more, then the rest of every file
+        for name in transcripts(files):
+            done = sum(len(data) for other, data in steps if other == name)
+            lines = files[name][done:].splitlines(keepends=True)
+            if lines:
+                half = lines[size][:20] if size < len(lines) else b""
+                steps.append((name, b"".join(lines[:size]) + half))
+    must_come_out_equal(files, steps)
+
+
+# -- examples, kept by name --------------------------------------------------------------------
+
+
+def must_not_depend_on_order(*recipe: tuple[str, int, list[str]]) -> None:
+    """Orders of these files (all of them, if they are few), whole and line by line."""
+    files = build(list(recipe)).contents()
+    names = transcripts(files)
+    expected = at_once(files)
+    some = [names, names[::-1], names[1:] + names[:1]]
+    orders = [list(order) for order in permutations(names)] if len(names) <= 3 else some
+    for order in orders:
+        whole = [(name, files[name]) for name in order]
+        by_line = [(name, line) for name, data in whole for line in data.splitlines(keepends=True)]
+        for steps in (whole, by_line):
+            with lab() as one:
+                grow(one, files, steps)
+                must_equal(expected, one.content(), f"in {len(steps)} steps, {order}")
+                one.must_verify()
+
+
+def test_an_event_is_owned_by_the_first_path_that_holds_it() -> None:
+    must_not_depend_on_order(("new", 0, ["taken_back", "mode"]), ("copy", 0, []))
+
+
+def test_agents_that_were_asked_the_same_get_their_calls_in_order() -> None:
+    must_not_depend_on_order(("new", 0, ["same_words"]))
+
+
+def test_results_of_repeating_ids_join_within_the_session_that_owns_them() -> None:
+    must_not_depend_on_order(("new", 0, ["gateway", "two_calls"]), ("fork_renewed", 0, []))
+
+
+def test_merged_entries_leave_one_call_of_a_repeating_id() -> None:
+    must_not_depend_on_order(
+        ("new", 0, ["gateway"]), ("fork_renewed", 0, []), ("fork_renewed", 0, [])
+    )
+
+
+def test_a_forked_queue_begins_its_turns_in_one_session_only() -> None:
+    must_not_depend_on_order(("new", 0, ["queued_twice"]), ("fork_renewed", 0, ["dequeued"]))
+
+
+def test_snapshots_are_relative_to_the_project_that_is_known_in_the_end() -> None:
+    must_not_depend_on_order(("new", 0, ["snapshot"]), ("copy", 0, []))
+    must_not_depend_on_order(("new", 0, ["queued", "snapshot"]), ("fork_renewed", 0, ["moved"]))
+
+
+def test_an_entry_whose_uuid_is_none_is_owned_by_its_first_line() -> None:
+    must_not_depend_on_order(("new", 0, ["odd_uuid", "replay"]), ("fork_renewed", 0, []))
+
+
+def test_a_replay_of_a_resumed_line_is_a_copy_of_the_original() -> None:
+    must_not_depend_on_order(("new", 0, ["agent_without_file"]), ("resume_half", 0, ["replay"]))
+
+
+def test_answers_with_the_same_words_stay_apart_when_resumed() -> None:
+    recipe: Recipe = [("new", 0, ["done_twice"]), ("resume", 0, [])]
+    must_not_depend_on_order(*recipe)
+    found = at_once(build(recipe).contents())
+    assert sum("'Done.'" in row for row in found["messages"]) == 2
+
+
+def test_a_replay_that_splits_a_prompt_loses_nothing() -> None:
+    recipe: Recipe = [("new", 0, ["split_prompt"])]
+    must_not_depend_on_order(*recipe)
+    (message,) = at_once(build(recipe).contents())["messages"]
+    assert "\\n\\ntwo" in message
+
+
+def test_a_turn_ends_with_what_is_left_of_it_when_entries_change_hands() -> None:
+    must_not_depend_on_order(("new", 0, ["odd_uuid"]), ("fork_silent", 0, []))
+
+
+def test_progress_lines_name_the_call_of_an_agent_whoever_owns_its_entries() -> None:
+    must_not_depend_on_order(("new", 0, ["agent_underscore"]), ("fork_silent", 0, []))
+    must_not_depend_on_order(("new", 0, ["half_wrapped"]))
+
+
+def test_a_call_that_two_sessions_tell_of_belongs_to_the_first() -> None:
+    must_not_depend_on_order(("new", 0, ["orphan_result", "edit"]), ("sdk_fork", 0, []))
+
+
+def test_a_fork_of_a_fork_is_one_entry_with_the_original() -> None:
+    must_not_depend_on_order(("new", 0, ["edit", "chunks"]), ("fork_twice", 0, ["clear"]))
+
+
+def test_the_parent_of_a_session_is_who_owns_its_copies_in_the_end() -> None:
+    must_not_depend_on_order(
+        ("new", 0, ["half_wrapped"]), ("sdk_fork", 0, ["moved"]), ("in_background", 1, ["answer"])
+    )
+
+
+def test_glued_lines_are_counted_once_whoever_owns_them() -> None:
+    must_not_depend_on_order(("new", 0, ["glued", "prompt"]), ("copy", 0, ["odd_uuid"]))
+
+
+def test_turns_are_counted_in_reading_order_when_the_order_of_files_changes() -> None:
+    must_not_depend_on_order(("new", 0, ["nameless", "workflow"]), ("second_part", 0, ["glued"]))
+
+
+def test_a_folder_known_by_a_cwd_for_a_while_only_is_a_guess_again() -> None:
+    must_not_depend_on_order(("new", 0, ["hidden", "moved"]), ("resume_half", 0, []))
+
+
+def test_a_side_agent_whose_lines_all_went_to_another_session_is_gone() -> None:
+    must_not_depend_on_order(("elsewhere", 0, ["side", "clear"]), ("fork_silent", 0, ["failed"]))
+
+
+def test_a_file_that_names_its_session_late_is_of_that_session_from_its_start() -> None:
+    must_not_depend_on_order(
+        ("new", 0, ["snapshot", "prompt"]), ("second_part", 0, ["snapshot", "queued", "prompt"])
+    )
+
+
+def test_a_result_in_another_file_than_its_call_is_joined_to_it() -> None:
+    must_not_depend_on_order(("new", 0, ["prompt"]), ("split_call", 0, ["late_result"]))
+
+
+def test_a_summary_is_of_the_session_that_owns_its_leaf() -> None:
+    must_not_depend_on_order(
+        ("new", 0, ["answer"]), ("summarized", 0, []), ("fork_silent", 0, ["prompt"])
+    )
+
+
+def test_an_aside_that_repeats_an_answer_is_not_billed_twice() -> None:
+    must_not_depend_on_order(("new", 0, ["by_the_way"]), ("sdk_fork", 0, []))
+
+
+def test_a_child_of_a_merged_entry_hangs_on_what_the_entry_became() -> None:
+    recipe: Recipe = [("new", 0, ["prompt"]), ("fork_renewed", 0, ["prompt"]), ("fork", 1, [])]
+    must_not_depend_on_order(*recipe)
+    files = build(recipe).contents()
+    with lab() as one:
+        for name, data in files.items():
+            one.put(name, data)
+        one.sync()
+        stored = one.rows("SELECT uuid FROM messages")
+        assert {row for row in one.rows("SELECT parent_uuid FROM messages") if row[0]} <= {*stored}
+
+
+def test_sessions_of_one_file_are_related_when_either_grows() -> None:
+    must_not_depend_on_order(
+        ("new", 0, ["agent_beside"]), ("resume_half", 0, ["side"]), ("resume", 1, ["queued"])
+    )
