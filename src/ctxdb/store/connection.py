@@ -33,6 +33,7 @@ sqlite3.register_adapter(type(None), _NOTHING.get)
 
 APPLICATION_ID = 0x43545844  # "CTXD", as migrations.py sets it
 BUSY_SECONDS = 60.0  # someone editing in DB Browser may hold the write lock for a while
+STATEMENTS = 512  # kept prepared: a batch uses more than the 128 that sqlite3 would keep
 MIN_SQLITE = (3, 37, 0)
 CACHE_KIB = 64 * 1024  # page cache of the writer; indexes of a large database are hot
 WAL_PAGES = 8000  # checkpoint at 64 MB: hot index pages are then written back once, not many times
@@ -137,7 +138,12 @@ def open_writer(path: Path) -> sqlite3.Connection:
     _make_private(path)
     _check_header(path)
     try:
-        conn = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        conn = sqlite3.connect(
+            path,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            cached_statements=STATEMENTS,
+        )
         conn.execute("PRAGMA page_size = 8192")  # fewer overflow pages under long texts
         _check_application(conn, path)
         _use_wal(conn)
