@@ -24,7 +24,7 @@ import pytest
 
 from ctxdb.assets import asset_dir
 from ctxdb.demo import write_demo
-from ctxdb.errors import NewerSchema
+from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
 from world import RUN, SMALL_BATCHES, World, lines, texts
@@ -926,3 +926,14 @@ def test_a_reader_that_stays_does_not_stop_the_writer(world: World) -> None:
         assert conn.execute("SELECT count(*) FROM messages").fetchone() == (2,)
         conn.execute("COMMIT")
     world.settled([0, 1, 2, 3])
+
+
+def test_a_table_with_the_name_of_a_view_of_ours_is_named_in_one_line(world: World) -> None:
+    world.write(lines(1))
+    world.sync()
+    world.change("DROP VIEW entry_counts")
+    world.change("CREATE TABLE entry_counts (mine)")
+    world.change("DELETE FROM _meta WHERE key = 'schema'")
+    with pytest.raises(CtxdbError, match="entry_counts: a table of that name is in the way"):
+        world.sync()
+    assert world.one("SELECT count(*) FROM entry_counts") == 0

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.assets import asset_dir
-from ctxdb.errors import NewerSchema
+from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store.connection import write_transaction
 
 if TYPE_CHECKING:
@@ -94,6 +94,12 @@ def _create_views(conn: sqlite3.Connection) -> None:
     Which ones are ours is written down, because people make views of their own in this database.
     """
     wanted = {path.stem: path.read_text(encoding="utf-8") for path in _view_files()}
+    for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
+        if name in wanted:
+            why = (
+                "a table of that name is in the way of a view of ctxdb; rename it, then sync again"
+            )
+            raise CtxdbError(f"{name}: {why}")
     row = conn.execute("SELECT value FROM _meta WHERE key = 'views'").fetchone()
     for name in sorted({*(row[0].split() if row else ()), *wanted}):
         conn.execute(f'DROP VIEW IF EXISTS "{name}"')
