@@ -158,7 +158,7 @@ def _sum_up(key: str, lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Any,
         final, searches, reported = row[18], row[14], row[19]
     else:
         first = min(lines, key=_first)[0]
-        item, row = min(lines, key=_winner)
+        item, row = _winner(lines)
         final = max(line[18] for _, line in lines)
         searches = max(line[14] for _, line in lines)
         reported = max((line[19] for _, line in lines if line[19] is not None), default=None)
@@ -190,11 +190,26 @@ def _first(line: tuple[Placed, tuple[Any, ...]]) -> tuple[Any, ...]:
     return at is None, at or "", row[5], item.session_id or "", item.rec.uuid or ""
 
 
-def _winner(line: tuple[Placed, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _winner(lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Placed, tuple[Any, ...]]:
+    """The line whose record counts (R4), as `_RECOMPUTE` ranks them."""
+    best = lines[0]
+    best_rank = _rank(best)
+    for line in lines[1:]:
+        rank = _rank(line)
+        if rank < best_rank or (rank == best_rank and _is_later(line[0], best[0])):
+            best, best_rank = line, rank
+    return best
+
+
+def _rank(line: tuple[Placed, tuple[Any, ...]]) -> tuple[int, int, int, bool]:
     item, row = line
-    later = [-ord(c) for c in item.rec.timestamp or ""]
-    uuid = item.rec.uuid or ""
-    return item.rec.is_sidechain, -row[8], -sum(row[7:12]), row[16] is None, later, uuid
+    total = row[7] + row[8] + row[9] + row[10] + row[11]
+    return item.rec.is_sidechain, -row[8], -total, row[16] is None
+
+
+def _is_later(one: Placed, other: Placed) -> bool:
+    at, before = one.rec.timestamp or "", other.rec.timestamp or ""
+    return at > before or (at == before and (one.rec.uuid or "") < (other.rec.uuid or ""))
 
 
 def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
