@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -26,6 +27,7 @@ from pathlib import Path
 import corpus
 import orjson
 
+SESSION = re.compile(rb'"sessionId": ?"[^"]*"')
 SYNC = """
 import json, resource, sys, time
 from pathlib import Path
@@ -149,6 +151,7 @@ def one_line(folder: Path) -> None:
             written = k = 0
             while written < size:
                 data = corpus.renamed(pool[k % len(pool)], k % 65536)
+                data = SESSION.sub(f'"sessionId":"{session}"'.encode(), data)
                 file.write(data if data.endswith(b"\n") else data + b"\n")
                 written += len(data)
                 k += 1
