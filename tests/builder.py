@@ -19,6 +19,7 @@ Json = dict[str, Any]
 
 BEGAN = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 PROJECT = "-home-ada-engine"
+OTHER_PROJECT = "-home-ada-other"
 CWD = "/home/ada/engine"
 MODEL = "claude-opus-4-5-20251101"
 

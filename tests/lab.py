@@ -66,9 +66,15 @@ class Lab:
         return content(self.db, self.root)
 
     def must_verify(self) -> None:
+        """Every row says what its line says, no key leads nowhere, the full text is whole."""
         __tracebackhide__ = True
         report = verify(self.config, NullProgress())
         assert report.ok, "\n".join(report.shown)
+        with closing(sqlite3.connect(self.db)) as conn:
+            assert conn.execute("PRAGMA foreign_key_check").fetchall() == []
+            for name in ("messages_fts", "tool_uses_fts"):
+                conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
+            conn.rollback()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 from builder import (
+    OTHER_PROJECT,
     Transcript,
     World,
     copy_to,
@@ -23,7 +24,7 @@ from builder import (
     tool_use,
 )
 
-OTHER = "-home-ada-other"
+OTHER = OTHER_PROJECT
 Step = Callable[[Transcript], object]
 
 NOTICE = (

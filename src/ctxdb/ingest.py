@@ -131,6 +131,7 @@ class Pass:
         self.progress = progress
         self.report = SyncReport()
         self.now = utc_now()
+        self.has_changes = False  # a file has come, gone or changed since the last pass
         self.announced = False  # a huge line is marked in the database as being read
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
@@ -153,6 +154,10 @@ class Pass:
             raise
         finally:
             gc.enable()
+        # Only now is it known which sessions the files that were found are of.
+        if self.has_changes:
+            with write_transaction(self.conn):
+                sources.mark_deleted_sessions(self.conn, self.now)
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report
 
@@ -171,7 +176,8 @@ class Pass:
             if item is not None and settled and same_stat(item.known, file):
                 continue
             changed.append((path, file))
-        if changed or gone:
+        self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
+        if self.has_changes:
             with write_transaction(self.conn):
                 for path, file in changed:
                     looked = self._look_at(known.get(path), file, by_inode, gone)
@@ -247,7 +253,6 @@ class Pass:
         ]
         sources.note_missing(self.conn, lost, self.now)
         self.report.missing_files = len(lost)
-        sources.mark_deleted_sessions(self.conn, self.now)
 
     def _read_sidecars(self, item: sources.KnownFile, file: FoundFile) -> None:
         """meta.json beside an agent's file, sessions-index.json beside new transcripts."""

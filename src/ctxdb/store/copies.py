@@ -167,7 +167,8 @@ class Copies:
             if owner.byte_start == rec.start and owner.byte_length == rec.length:
                 return "stored"
             if owner.byte_length < 0:
-                self._relocate(owner, placed)
+                # Its line in a rewritten file: at another place, and it may say something else.
+                self._take_over(owner, placed)
                 return "stored"
         place = place_of(placed)
         self.conn.execute(_ADD_COPY, place.as_copy(message_id))
@@ -196,24 +197,6 @@ class Copies:
                 self.touched.sessions.add(session_id)
         if one != other:
             self.touched.shared.update(s for s in (one, other) if s is not None)
-
-    def _relocate(self, owner: Place, placed: Placed) -> None:
-        """The same line at another place of a rewritten file."""
-        rec = placed.rec
-        same = (
-            rec.length == -owner.byte_length
-            and rec.timestamp == owner.timestamp
-            and rec.uuid == owner.uuid
-            and rec.block_keys == owner.block_keys
-        )
-        self.touched.retell.add(placed.file.id)
-        if same and rec.type in ("user", "assistant"):
-            self.conn.execute(
-                "UPDATE messages SET byte_start = ?, byte_length = ? WHERE id = ?",
-                (rec.start, rec.length, owner.id),
-            )
-            return
-        self._take_over(owner, placed)
 
     def _session_rank(self, session_id: str | None) -> SessionRank:
         """The session whose first unshared entry is earlier comes first, one with none before."""
