@@ -168,21 +168,23 @@ def pack(record: Record) -> tuple[Any, ...]:
 
 def unpack(packed: tuple[Any, ...]) -> Record:
     """What `pack` was given."""
-    tag, *values = packed
-    if tag == 0:
-        for i, kind in _MESSAGE_LISTS.items():
-            if values[i] is not None and kind is not None:
-                values[i] = [kind._make(item) for item in values[i]]
-    elif tag == 1 and values[-1] is not None:
-        values[-1] = [Fact._make(item) for item in values[-1]]
-    record: Record = _KINDS[tag](*values)
+    tag = packed[0]
+    if tag == 2:
+        return Skip(*packed[1:])
+    if tag == 1:
+        event = Event(*packed[1:])
+        if event.facts is not None:
+            event.facts = [Fact._make(fact) for fact in event.facts]
+        return event
+    record = Message(*packed[1:])
+    if record.calls is not None:
+        record.calls = [Call._make(call) for call in record.calls]
+    if record.results is not None:
+        record.results = [Result._make(result) for result in record.results]
+    if record.facts is not None:
+        record.facts = [Fact._make(fact) for fact in record.facts]
     return record
 
 
 _NAMES = [f.name for f in fields(Message)]
-_MESSAGE_LISTS: dict[int, Any] = {
-    _NAMES.index("calls"): Call,
-    _NAMES.index("results"): Result,
-    _NAMES.index("usage"): None,
-    _NAMES.index("facts"): Fact,
-}
+_MESSAGE_LISTS = [_NAMES.index(name) for name in ("calls", "results", "usage", "facts")]

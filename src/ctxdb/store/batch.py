@@ -71,7 +71,7 @@ class Batch:
         tally.count_new(self.conn, chunks, by_chunk, events)
         for items in by_chunk:
             tally.see(self.conn, items, self.touched)
-        self._refresh_sessions()  # projects must be known before files are located
+        self._know_projects()
         events.write_snapshots()
         self.rows.insert_parts(fresh)
         repeats.add_aliases(fresh)
@@ -171,6 +171,15 @@ class Batch:
             tally.see(self.conn, [item], self.touched)
         repeats.add_aliases([item])
         tally.count_one(self.conn, item, outcome)
+
+    def _know_projects(self) -> None:
+        """Before files are located, sessions that are new must have their project."""
+        for session_id in sorted(self.touched.sessions):
+            known = self.conn.execute(
+                "SELECT project_id FROM sessions WHERE id = ?", (session_id,)
+            ).fetchone()
+            if known is None or known[0] is None:
+                sessions.refresh(self.conn, session_id)
 
     def _refresh_sessions(self) -> None:
         for session_id in sorted(self.touched.sessions):

@@ -133,8 +133,10 @@ class MessageRows:
             rec = item.rec
             if rec.calls or rec.results:
                 speaking.append(item)
-                ids.update(call.tool_use_id for call in rec.calls or ())
-                ids.update(result.tool_use_id for result in rec.results or ())
+                for call in rec.calls or ():
+                    ids.add(call.tool_use_id)
+                for result in rec.results or ():
+                    ids.add(result.tool_use_id)
             if rec.mentions:
                 self._mention(item)
             if rec.facts:
