@@ -2,7 +2,7 @@
 
     python bench/run.py [--mb 250] [--keep FOLDER]
 
-What is promised (and printed beside what is measured):
+The goals (printed beside what is measured):
 
 - a full sync, full text included, takes at most 8 times as long as parsing the same lines
 - peak memory of a full sync stays under 250 MB
@@ -85,10 +85,10 @@ def full_sync(folder: Path, megabytes: int) -> None:
     alone = min(before, after)
     print(f"full sync: {size / 1e6:.0f} MB, {lines:,} lines in {found['took']:.2f} s")
     print(f"  parsing alone     {alone:.2f} s")
-    print(f"  ratio             {found['took'] / alone:.1f}   (promised: at most 8)")
+    print(f"  ratio             {found['took'] / alone:.1f}   (goal: at most 8)")
     print(
         f"  peak memory       {found['own_mb']:.0f} MB + {found['child_mb']:.0f} MB in the"
-        " second process   (promised: under 250 together)"
+        " second process   (goal: under 250 together)"
     )
     print(f"  database          {db.stat().st_size / 1e6:.0f} MB")
 
@@ -110,7 +110,7 @@ def nothing_new(folder: Path) -> None:
     again = [sync(db, root)["took"] for _ in range(5)]
     print(
         f"nothing new in 1,000 files: {statistics.median(again):.3f} s"
-        f" ({whole:.2f} s with starting Python)   (promised: under 0.3 s)"
+        f" ({whole:.2f} s with starting Python)   (goal: under 0.3 s)"
     )
 
 
@@ -172,7 +172,7 @@ def one_line(folder: Path) -> None:
             took.append(time.perf_counter() - began)
         results[name] = statistics.median(took)
         print(f"one appended line in {name}: {results[name] * 1000:.1f} ms")
-    print(f"  ratio {results['50 MB'] / results['50 kB']:.2f}   (promised: about 1)")
+    print(f"  ratio {results['50 MB'] / results['50 kB']:.2f}   (goal: about 1)")
 
 
 def main() -> None:
