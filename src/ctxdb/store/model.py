@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from ctxdb.normalize import Fact, Message, Record
+from ctxdb.normalize import Message, Record
 
 LineKey = tuple[str, str, str, str]  # type, version, outcome, reason
 
@@ -34,7 +34,6 @@ class SourceFile:
     offset: int = 0
     root: str = ""
     fresh: bool = False  # no line of it has been stored before this pass
-    facts: list[Fact] = field(default_factory=list)  # of its agent, by its place and meta.json
 
 
 @dataclass(slots=True)
