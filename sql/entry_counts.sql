@@ -5,6 +5,7 @@
 --   reason: why it was skipped or bad, or what was mended
 --   lines: how many lines
 --   files: in how many files
+-- example: ctxdb query entry_counts --limit 20
 SELECT type, version, outcome, reason, sum(lines) AS lines, count(DISTINCT source_file_id) AS files
 FROM line_counts
 GROUP BY type, version, outcome, reason

@@ -11,6 +11,8 @@
 --   last_error: the newest thing wrong with it
 --   last_read_at: when lines were last taken in
 --   missing_since: when it was found to be gone
+-- filters: since=last_read_at project=session_id session=session_id
+-- example: ctxdb query ingest_health --limit 10
 SELECT
   f.path, f.session_id, f.agent_id, f.state, f.size,
   CASE WHEN f.missing_since IS NULL THEN max(f.size - f."offset", 0) ELSE 0 END AS bytes_behind,

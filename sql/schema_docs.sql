@@ -3,6 +3,7 @@
 --   name: its name
 --   column: the column, empty for the table or view itself
 --   description: what it means
+-- example: ctxdb query "SELECT * FROM schema_docs WHERE name = 'tool_uses'"
 SELECT kind, name, "column", description
 FROM _schema_docs
 WHERE name NOT LIKE '\_%' ESCAPE '\'

@@ -15,6 +15,7 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ctxdb import canned
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store.connection import write_transaction
@@ -115,7 +116,6 @@ _TABLE = re.compile(
 _VIRTUAL = re.compile(r"^CREATE VIRTUAL TABLE (\w+) USING fts5\(([^)]*)", re.MULTILINE)
 _COLUMN = re.compile(r'^  "?(?P<name>[a-z]\w*)"? .*?--[ ](?P<doc>.*)$', re.MULTILINE)
 _ADDED = re.compile(r'^ALTER TABLE (\w+) ADD COLUMN "?(\w+)"? [^\n]*?--[ ](.*)$', re.MULTILINE)
-_VIEW_COLUMN = re.compile(r"^--[ ]{1,3}(\w+): (.*)$", re.MULTILINE)
 _FTS_DOCS = {
     "messages_fts": "Full text over messages: words are split at _ and punctuation.",
     "tool_uses_fts": "Full text over tool calls and their results.",
@@ -140,10 +140,10 @@ def table_docs(text: str) -> Iterator[DocRow]:
 
 def view_docs(name: str, text: str) -> Iterator[DocRow]:
     """What the comments of one view say: its question first, then `-- column: words`."""
-    question = text.partition("\n")[0].removeprefix("--").strip()
-    yield "view", name, "", 0, question
-    for position, column in enumerate(_VIEW_COLUMN.finditer(text.partition("\n")[2]), 1):
-        yield "view", name, column[1], position, column[2]
+    view = canned.parse(name, "view", text)
+    yield "view", name, "", 0, view.question
+    for position, (column, words) in enumerate(view.columns.items(), 1):
+        yield "view", name, column, position, words
 
 
 def all_docs() -> list[DocRow]:
