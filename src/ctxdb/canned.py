@@ -13,8 +13,8 @@ Each file begins with comments that people, `ctxdb query`, the docs and the data
 
 A filter names a column of the answer, or with `table.column` a column of a table (or view) that the
 SQL reads, which is then narrowed before anything is counted; several are separated by commas.
-`since` and `until` compare UTC timestamps (`until` is `since`'s column unless given); `project` goes
-by a column that ends in session_id or project_id; `session` and `model` by one that holds them.
+`since` and `until` compare UTC timestamps (`until` is `since`'s column unless given); `project`
+goes by a column that ends in session_id or project_id; `session` and `model` by one that has them.
 
 Only the file that is asked for is read: this is on the path of every `ctxdb query`.
 """
