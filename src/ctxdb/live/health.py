@@ -1,0 +1,152 @@
+"""How the daemon is: a small file in the runtime folder that it writes and others read.
+
+The file is no proof that the daemon lives: `running` also asks for its process and for the writer
+lock. It holds no transcript text. Cheap to import: `ctxdb query` asks it every time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import time
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from ctxdb.lock import current_writer
+
+BEAT_SECONDS = 30.0
+LATE_BEATS = 4  # a beat may be late by a turn that waits for a slow disk
+
+
+@dataclass(slots=True)
+class Health:
+    """What the daemon says of itself."""
+
+    pid: int = 0
+    process_started: int = 0  # by the kernel's clock: a pid alone may be another process by now
+    version: str = ""
+    database: str = ""
+    roots: list[str] = field(default_factory=list)
+    state: str = "starting"  # starting, catching_up, watching, blocked, waiting, stopped
+    why: str = ""  # what it is blocked by or waits for
+    since: str = ""  # when that state began
+    mode: str = ""  # events, polling, storm
+    mode_reason: str = ""  # why it polls, and what to do about it
+    started_at: str = ""
+    written_at: str = ""
+    written: float = 0.0  # the same as seconds since 1970
+    beat_seconds: float = 0.0  # how often it is written when nothing happens; 0: never
+    files: int = 0
+    folders: int = 0
+    watches: int = 0
+    pending: int = 0  # files known to have something to read
+    missing_roots: list[str] = field(default_factory=list)
+    lag_ms: float | None = None  # of the last turn: from the first sign of a change to its commit
+    max_lag_ms: float | None = None  # over the last minutes
+    last_read_at: str | None = None
+    lines: int = 0
+    bytes: int = 0
+    turns: int = 0
+    events: int = 0
+    overflows: int = 0
+    rescans: int = 0
+    storms: int = 0
+    rearms: int = 0
+    wal_bytes: int = 0
+    errors: int = 0
+    last_error: str | None = None
+    last_error_at: str | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """It has not been heard of for too long, though its process is there."""
+        return self.beat_seconds > 0 and time.time() - self.written > LATE_BEATS * self.beat_seconds
+
+    @property
+    def is_fresh(self) -> bool:
+        """What is on disk is in the database, as far as the daemon knows."""
+        return self.state == "watching" and not self.pending and not self.is_late
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        found = asdict(self)
+        for name in ("process_started", "written", "beat_seconds"):
+            del found[name]
+        return found
+
+
+def runtime_dir() -> Path | None:
+    """The user's runtime folder, if there is one that is only theirs."""
+    value = os.environ.get("XDG_RUNTIME_DIR", "") or f"/run/user/{os.geteuid()}"
+    try:
+        found = os.stat(value)  # noqa: PTH116
+    except OSError:
+        return None
+    is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
+    return Path(value) if is_private and found.st_uid == os.geteuid() else None
+
+
+def health_path(db_path: Path) -> Path:
+    """Where the daemon of that database says how it is: the runtime folder, or beside it."""
+    folder = runtime_dir()
+    if folder is None:
+        return db_path.with_name(db_path.name + ".daemon")
+    name = hashlib.blake2b(os.path.realpath(db_path).encode(errors="surrogateescape"))
+    return folder / "ctxdb" / f"{name.hexdigest()[:16]}.json"
+
+
+def write(path: Path, health: Health) -> None:
+    """Replace the file as a whole, readable by its owner only. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    other = path.with_name(f"{path.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(other, flags, 0o600)
+    try:
+        with os.fdopen(fd, "w") as file:
+            json.dump(asdict(health), file)
+        other.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            other.unlink()
+        raise
+
+
+def read(db_path: Path) -> Health | None:
+    """What the last daemon of that database said, whether it lives or not."""
+    try:
+        fd = os.open(health_path(db_path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            if os.fstat(fd).st_uid != os.geteuid():
+                return None
+            found = json.loads(file.read(1 << 20))
+        names = {one.name for one in fields(Health)}
+        return Health(**{key: value for key, value in found.items() if key in names})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+
+
+def running(db_path: Path) -> Health | None:
+    """The daemon that writes to that database now, if there is one."""
+    found = read(db_path)
+    if found is None or found.state == "stopped":
+        return None
+    writer = current_writer(db_path)
+    if writer is None or writer.pid != found.pid:
+        return None
+    started = process_started(found.pid)
+    if found.process_started and started and started != found.process_started:
+        return None
+    return found
+
+
+def process_started(pid: int) -> int:
+    """When a process began, in ticks since boot; 0 where that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            # The name in parentheses may hold anything; after it the fields are numbers.
+            return int(file.read().rpartition(b")")[2].split()[19])
+    except (OSError, IndexError, ValueError):
+        return 0
