@@ -23,9 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from ctxdb import __version__, cli
+from ctxdb import __version__, cli, entry
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
+from ctxdb.text import printable
 
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 
@@ -92,7 +93,7 @@ def run(*args: str | Path) -> Result:
     with CliRunner().isolation() as (stdout, stderr, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["ctxdb", *map(str, args)])
         with pytest.raises(SystemExit) as left:
-            cli.main()
+            entry.main()
         return Result(int(left.value.code or 0), text_of(stdout), text_of(stderr))
 
 
@@ -299,7 +300,7 @@ def test_the_bar_is_wiped_when_sync_fails(
         def finish(self) -> None:
             wiped.append(True)
 
-    monkeypatch.setattr(cli, "progress_on", lambda *_, **__: Watched())
+    monkeypatch.setattr("ctxdb.commands.sync.progress_on", lambda *_, **__: Watched())
     backend.error = CtxdbError("it broke")
     run("sync")
     assert wiped == [True]
@@ -324,9 +325,9 @@ def test_json_holds_only_printable_ascii_and_stays_the_same_data(backend: Backen
 
 @given(st.text())
 def test_printable_text_is_printable_and_left_alone_the_second_time(text: str) -> None:
-    once = cli.printable(text)
+    once = printable(text)
     assert once.isprintable()
-    assert cli.printable(once) == once
+    assert printable(once) == once
     if text.isprintable():
         assert once == text
 
@@ -345,7 +346,7 @@ def work(*_, **__):
     time.sleep(30)
 module("ingest", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
 module("status", collect=lambda config: Report())
-from ctxdb.cli import main
+from ctxdb.entry import main
 main()
 """
 

@@ -220,7 +220,7 @@ def test_case_1_the_second_process_ends_when_the_first_one_is_killed(world: Worl
     with world.main.open("wb") as file:
         for n in range(3000):
             file.write(line(n, "words " * 500))
-    code = SMALL_BATCHES.replace("from ctxdb.cli", "print('go', flush=True)\nfrom ctxdb.cli")
+    code = SMALL_BATCHES.replace("from ctxdb.entry", "print('go', flush=True)\nfrom ctxdb.entry")
     # Only this process and its reader hold the other end of the pipe.
     ours, theirs = os.pipe()
     child = subprocess.Popen(
@@ -407,13 +407,13 @@ def test_case_9_a_huge_line_that_was_interrupted_is_read_in_full_however_often(
 
 LIMITED = """
 import os, resource
-from ctxdb import cli, ingest
+from ctxdb import cli, entry, ingest
 import sqlite_utils
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 limit = used + (int(os.environ["MEGABYTES"]) << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-cli.main()
+entry.main()
 """
 
 

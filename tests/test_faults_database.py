@@ -60,7 +60,7 @@ def wait(roots):
     sys.stdin.read()
     return real(roots)
 ingest.scan = wait
-from ctxdb.cli import main
+from ctxdb.entry import main
 main()
 """
 
@@ -475,7 +475,7 @@ def execute(self, *args):
         os.kill(os.getpid(), 9)
     return real(self, *args)
 sqlite_utils.Database.execute = execute
-from ctxdb.cli import main
+from ctxdb.entry import main
 main()
 """
 

@@ -31,7 +31,7 @@ SESSION = "5e551000-0000-4000-8000-00000000000a"
 OTHER_SESSION = "5e551000-0000-4000-8000-00000000000b"
 NOBODY = 65534
 
-RUN = "from ctxdb.cli import main; main()"
+RUN = "from ctxdb.entry import main; main()"
 
 # Makes batches of a few lines, and runs the command line. With READER=second in the environment
 # even the smallest sync reads in a second process.
@@ -43,14 +43,14 @@ reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 if os.environ.get("READER") == "second":
     ingest.SECOND_PROCESS_BYTES = 1
-from ctxdb.cli import main
+from ctxdb.entry import main
 main()
 """
 
 # Has imported everything, and forks a process for each job: ten times as fast as starting Python.
 FORKS = """
 import json, os, sys, time, traceback
-import sqlite_utils, ctxdb.cli, ctxdb.ingest, ctxdb.status, ctxdb.verify
+import sqlite_utils, ctxdb.cli, ctxdb.entry, ctxdb.ingest, ctxdb.status, ctxdb.verify
 def run(job):
     os.environ.clear()
     os.environ.update(job["env"])
@@ -323,7 +323,7 @@ def peak():
     print(max(mine, children), file=open(report, "w"))
 report = sys.argv.pop(1)
 atexit.register(peak)
-from ctxdb.cli import main
+from ctxdb.entry import main
 main()
 """
 

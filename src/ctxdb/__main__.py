@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctxdb.cli import main
+from ctxdb.entry import main
 
 if __name__ == "__main__":
     main()

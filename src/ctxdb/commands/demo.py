@@ -1,0 +1,65 @@
+"""`ctxdb demo`: invented transcripts and the database made of them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from ctxdb.commands.declare import Argument, Context
+from ctxdb.commands.output import note, show
+from ctxdb.config import Config, data_dir
+from ctxdb.errors import UsageError
+from ctxdb.progress import progress_on
+
+DEMO_MARK = "README.txt"
+DEMO_MARK_TEXT = """\
+Made by `ctxdb demo`: invented transcripts in projects/, and demo.db, the database made of them.
+Nothing in here is yours; delete it whenever you like.
+"""
+
+
+def demo(
+    ctx: Context,
+    folder: Annotated[
+        Path | None,
+        Argument("FOLDER", help="Where to put it.", default_text="~/.local/share/ctxdb/demo"),
+    ] = None,
+) -> None:
+    """Try ctxdb on invented transcripts, in a database of their own.
+
+    The same transcripts every time; your own are neither read nor changed.
+
+    \b
+    Example:
+      ctxdb demo /tmp/ctxdb-demo
+      sqlite3 /tmp/ctxdb-demo/demo.db "select name, count(*) from tool_uses group by name"
+    """
+    from ctxdb.demo import write_demo
+    from ctxdb.ingest import sync as read_new_lines
+    from ctxdb.status import collect
+
+    if ctx.db is not None:
+        raise UsageError("the demo has a database of its own; leave --db out, or name a FOLDER")
+    base = (folder or data_dir() / "demo").absolute()
+    _claim_demo_folder(base)
+    lines = write_demo(base / "projects")
+    config = Config(db_path=base / "demo.db", roots=(str(base / "projects"),))
+    progress = progress_on(sys.stderr)
+    try:
+        read_new_lines(config, wait=True, progress=progress)
+    finally:
+        progress.finish()
+    note(f"Invented transcripts of {lines} lines are in {config.roots[0]}")
+    show(collect(config), as_json=False)
+    note(f"Look around: sqlite3 '{config.db_path}'")
+
+
+def _claim_demo_folder(base: Path) -> None:
+    # `ctxdb demo ~/.claude` must not mix invented transcripts into real ones.
+    if base.exists() and not base.is_dir():
+        raise UsageError(f"{base} is not a folder")
+    if base.exists() and any(base.iterdir()) and not (base / DEMO_MARK).is_file():
+        raise UsageError(f"{base} is not empty, and not a demo; name another folder")
+    base.mkdir(parents=True, exist_ok=True)
+    (base / DEMO_MARK).write_text(DEMO_MARK_TEXT)

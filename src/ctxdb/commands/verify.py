@@ -1,0 +1,33 @@
+"""`ctxdb verify`: the proof that every line is accounted for."""
+
+from __future__ import annotations
+
+import sys
+
+from ctxdb.commands.common import AsJson, Roots
+from ctxdb.commands.declare import Context
+from ctxdb.commands.output import show
+from ctxdb.config import load
+from ctxdb.progress import progress_on
+
+
+def verify(ctx: Context, root: Roots = None, *, as_json: AsJson = False) -> int:
+    """Prove that every line of every transcript is accounted for.
+
+    Reads all transcripts again and compares every row with the line that it came from. Exits 1 if
+    anything differs.
+
+    \b
+    Examples:
+      ctxdb verify
+      ctxdb verify --json
+    """
+    from ctxdb.verify import verify as check
+
+    progress = progress_on(sys.stderr)
+    try:
+        report = check(load(ctx.db, root), progress, only_roots=bool(root))
+    finally:
+        progress.finish()
+    show(report, as_json=as_json)
+    return 0 if report.ok else 1

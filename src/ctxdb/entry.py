@@ -1,0 +1,80 @@
+"""Where the program begins, and the only place where errors turn into messages and exit codes.
+
+Exit codes: 0 done, 1 failed with a one-line reason, 2 wrong usage, 3 another process is writing,
+130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from ctxdb.commands import PAIR_FLAGS
+from ctxdb.commands.declare import join_pairs
+from ctxdb.errors import CtxdbError
+from ctxdb.quick import plain_call
+from ctxdb.text import printable
+
+if TYPE_CHECKING:
+    import sqlite3
+
+# SQLite's result codes for what the machine did, not what our SQL did: locked, table locked,
+# read-only, I/O error, corrupt, full, cannot open, protocol, not a database.
+FAILURES_OF_THE_MACHINE = {5, 6, 8, 10, 11, 13, 14, 15, 26}
+COMPLETION = "_CTXDB_COMPLETE"  # a shell asks what could come next
+
+
+def main() -> NoReturn:
+    """Run the command line."""
+    os.umask(0o077)  # whatever we write holds transcripts
+    for stream in (sys.stdout, sys.stderr):
+        # A title may be in any script, and the terminal's encoding may not: spell it out.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        code = _run(sys.argv[1:])
+        sys.stdout.flush()
+    except CtxdbError as e:
+        fail(str(e), e.exit_code)
+    except BrokenPipeError:
+        # The reader has seen enough. Python would flush once more at the end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as e:
+        fail(f"{e.filename}: {e.strerror}" if e.filename and e.strerror else str(e))
+    except Exception as e:
+        if _is_failure_of_the_machine(e):
+            fail(f"SQLite: {e}")
+        raise
+    sys.exit(code)
+
+
+def _run(words: list[str]) -> int:
+    call = None if COMPLETION in os.environ else plain_call(words)
+    if call is not None:
+        return call.command(call.ctx, **call.arguments) or 0
+    from ctxdb.cli import app
+
+    try:
+        app(join_pairs(words, PAIR_FLAGS))
+    except SystemExit as e:  # Typer's way to return
+        return int(e.code or 0)
+    return 0
+
+
+def fail(reason: str, exit_code: int = 1) -> NoReturn:
+    """Say in one line why nothing more happens, and leave."""
+    sys.stderr.write(f"Error: {printable(reason)}\n")
+    sys.stderr.flush()
+    sys.exit(exit_code)
+
+
+def _is_failure_of_the_machine(e: Exception) -> bool:
+    # By name: nobody has imported sqlite3 unless a command needed it.
+    sqlite = sys.modules.get("sqlite3")
+    if sqlite is None or not isinstance(e, sqlite.DatabaseError):
+        return False
+    error: sqlite3.DatabaseError = e
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in FAILURES_OF_THE_MACHINE
