@@ -16,7 +16,7 @@ NO_TRANSCRIPTS = import sys; from ctxdb import config, discover; \
 	sys.stdout.flush(); sys.exit(4)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench build crash docs check
+.PHONY: help run test retest lint fmt bench build crash docs check
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you
 
 test: lint ## Check everything: lint, then all tests but the longest
 	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow"
+
+retest: $(VENV)/.dev ## Run what failed in the last test run again, one at a time
+	$(BIN)/pytest -m "not crash and not slow" --last-failed --last-failed-no-failures none
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
 	$(BIN)/ruff check .

@@ -36,43 +36,11 @@ def listen(
     )
 
 
-WORDS = st.lists(
-    st.sampled_from(
-        [
-            "a",
-            "b=c",
-            "-",
-            "--",
-            "",
-            "5",
-            "0",
-            "-n",
-            "--limit",
-            "--limit=3",
-            "--limit=",
-            "-n5",
-            "--share",
-            "0.5",
-            "nan",
-            "--format",
-            "json",
-            "--format=xml",
-            "-p",
-            "--param",
-            "name",
-            "--file",
-            "/x",
-            "--errors",
-            "-e",
-            "--errors=1",
-            "--help",
-            "-x",
-            "--lim",
-            "--db",
-        ]
-    ),
-    max_size=7,
-)
+PIECES = """
+a b=c - -- 5 0 -n --limit --limit=3 --limit= -n5 --share 0.5 nan --format json --format=xml
+-p --param name --file /x --errors -e --errors=1 --help -x --lim --db
+"""
+WORDS = st.lists(st.sampled_from(["", *PIECES.split()]), max_size=7)
 
 
 def by_typer(words: list[str]) -> dict[str, Any] | None:
