@@ -19,8 +19,6 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer.main
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from ctxdb import __version__, cli, entry
@@ -321,15 +319,6 @@ def test_json_holds_only_printable_ascii_and_stays_the_same_data(backend: Backen
     assert shown.replace("\n", "").isascii()
     assert shown.replace("\n", "").isprintable()
     assert json.loads(shown) == backend.report.data
-
-
-@given(st.text())
-def test_printable_text_is_printable_and_left_alone_the_second_time(text: str) -> None:
-    once = printable(text)
-    assert once.isprintable()
-    assert printable(once) == once
-    if text.isprintable():
-        assert once == text
 
 
 # -- the process -----------------------------------------------------------------------------

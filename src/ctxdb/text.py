@@ -1,16 +1,17 @@
-"""Text from transcripts, made fit for a terminal.
+r"""Text from transcripts, made fit for a terminal.
 
 Whatever stands in a transcript may have been written by a web page: an escape sequence could set
 the clipboard or repaint the screen, a direction mark could make one command look like another.
 So nothing is printed before it has been through here. What cannot be seen is spelt out
-(``\\x1b``, ``\\u202e``), which also says that it was there.
+(``\x1b``, ``\u202e``), which also says that it was there.
 """
 
 from __future__ import annotations
 
-# Not "printable" to Python, yet harmless and common in ordinary writing: the spaces of other
-# scripts, and the joiners that emoji, Persian and the scripts of India are written with.
-_HARMLESS = frozenset("\u00a0\u2002\u2003\u2009\u202f\u3000\u200c\u200d")
+# Not "printable" to Python, yet harmless and common in ordinary writing: the joiners that emoji,
+# Persian and the scripts of India are written with, and the spaces of other scripts.
+_JOINERS = "\u200c\u200d"
+_SPACES = "\u00a0\u2002\u2003\u2009\u202f\u3000"
 _ELLIPSIS = "…"
 
 
@@ -18,7 +19,7 @@ def printable(text: str) -> str:
     """Return text for one line of a terminal: what could move the cursor or hide is spelt out."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in _HARMLESS else _spelt(c) for c in text)
+    return "".join(c if c.isprintable() else _spelt(c) for c in text)
 
 
 def safe(text: str) -> str:
@@ -26,9 +27,7 @@ def safe(text: str) -> str:
     if text.isprintable():
         return text
     text = text.replace("\r\n", "\n")
-    return "".join(
-        c if c.isprintable() or c in "\n\t" or c in _HARMLESS else _spelt(c) for c in text
-    )
+    return "".join(c if c.isprintable() or c in "\n\t" else _spelt(c) for c in text)
 
 
 def one_line(text: str) -> str:
@@ -37,6 +36,10 @@ def one_line(text: str) -> str:
 
 
 def _spelt(char: str) -> str:
+    if char in _JOINERS:
+        return char
+    if char in _SPACES:
+        return " "
     return char.encode("unicode_escape").decode()
 
 

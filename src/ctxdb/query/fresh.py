@@ -40,7 +40,7 @@ def freshen(
     say: Callable[[str], None] | None = None,
     budget: float = BUDGET_SECONDS,
 ) -> None:
-    """Bring the database up to date as far as that is quickly done. Never raises for a user's fault.
+    """Bring the database up to date as far as that is quickly done; say what could not be.
 
     `named` is true when the command line names the database (--db): such a one is not made.
     """
@@ -168,7 +168,7 @@ def _transcripts(roots: tuple[str, ...]) -> Iterator[tuple[str, Stat]]:
     seen: set[tuple[int, int]] = set()
     for root in sorted(roots, key=lambda root: os.path.realpath(root).count(os.sep)):
         try:
-            info = os.stat(root)
+            info = os.stat(root)  # noqa: PTH116
         except (OSError, ValueError):
             continue
         waiting = [(root, info.st_dev, info.st_ino)]
@@ -261,7 +261,7 @@ def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
 
 
 def _first_sync(config: Config, say: Callable[[str], None]) -> None:
-    """There is no database yet: an answer from a part of it would be worth nothing, so all of it."""
+    """There is no database yet: an answer from a part of it would be worth nothing."""
     total = sum(found[0] for _, found in _transcripts(config.roots))
     if not total:
         return

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import runpy
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,14 +60,20 @@ def _fingerprint() -> str:
     return digest.hexdigest()
 
 
+def is_current(conn: sqlite3.Connection, fingerprint: str | None = None) -> bool:
+    """True when the tables and views are those of this version; nothing is changed."""
+    if _applied(conn) != _steps():
+        return False
+    row = conn.execute("SELECT value FROM _meta WHERE key = 'schema'").fetchone()
+    return row is not None and bool(row[0] == (fingerprint or _fingerprint()))
+
+
 def prepare(conn: sqlite3.Connection, path: Path) -> None:
     """Migrate, re-create views and refresh the docs; quick when there is nothing to do."""
     refuse_newer(conn, path)
     fingerprint = _fingerprint()
-    if _applied(conn) == _steps():
-        row = conn.execute("SELECT value FROM _meta WHERE key = 'schema'").fetchone()
-        if row and row[0] == fingerprint:
-            return
+    if is_current(conn, fingerprint):
+        return
     with write_transaction(conn):
         refuse_newer(conn, path)
         if _applied(conn) != _steps():
@@ -79,6 +84,8 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
 
 
 def _migrate(conn: sqlite3.Connection) -> None:
+    import runpy
+
     from sqlite_utils import Database  # 85 ms: only when there is something to migrate
 
     found: Any = runpy.run_path(str(asset_dir("migrations") / "migrations.py"))["migrations"]

@@ -1,0 +1,97 @@
+"""Text from transcripts on a terminal: nothing moves the cursor, hides or overflows."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxdb.text import clip, clip_path, one_line, printable, safe, width
+
+HOSTILE = {
+    "OSC 52 sets the clipboard": "\x1b]52;c;cm0gLXJmIH4=\x07",
+    "OSC 8 hides an address": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "CSI clears the screen": "\x1b[2J\x1b[H",
+    "C1 CSI in one character": "\x9b31mred",
+    "C1 OSC in one character": "\x9d0;title\x9c",
+    "DEL": "a\x7fb",
+    "backspaces": "rm -rf /\x08\x08\x08ls",
+    "a carriage return rewrites the line": "safe\rrm -rf /",
+    "bidi override": "\u202egnp.exe",
+    "bidi isolate": "\u2066x\u2069",
+    "bidi mark": "\u200fx\u061c",
+    "zero width space": "a\u200bb",
+    "tag characters": "\U000e0041\U000e0042",
+    "line separators": "a\u2028b\u2029c\x85d",
+    "half of a pair": "\ud800",
+    "NUL": "a\x00b",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("fit", [printable, safe, one_line])
+def test_hostile_text_is_spelt_out(fit: object, text: str) -> None:
+    assert callable(fit)
+    shown = fit(text)
+    assert shown.isprintable()
+    shown.encode()
+
+
+def is_harmless(char: str) -> bool:
+    return char.isprintable() or char in "\u200c\u200d"
+
+
+@given(st.text())
+def test_printable_text_is_harmless_and_left_alone_the_second_time(text: str) -> None:
+    once = printable(text)
+    assert all(map(is_harmless, once))
+    assert printable(once) == once
+    if text.isprintable():
+        assert once == text
+
+
+@given(st.text())
+def test_safe_text_keeps_lines_and_tabs_and_nothing_else(text: str) -> None:
+    once = safe(text)
+    assert all(is_harmless(c) or c in "\n\t" for c in once)
+    assert safe(once) == once
+
+
+@given(st.text(), st.integers(min_value=0, max_value=30))
+def test_clipped_text_fits(text: str, columns: int) -> None:
+    shown = printable(text)
+    assert width(clip(shown, columns)) <= columns
+    assert width(clip_path(shown, columns)) <= columns
+    if width(shown) <= columns:
+        assert clip(shown, columns) == shown == clip_path(shown, columns)
+
+
+def test_emoji_joiners_and_foreign_spaces_are_ordinary_writing() -> None:
+    family = "👨\u200d👩\u200d👧"
+    assert printable(family) == family
+    assert printable("東京\u3000都") == "東京 都"
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("abc", 3),
+        ("日本語", 6),
+        ("한글", 4),
+        (unicodedata.normalize("NFD", "é"), 1),
+        (unicodedata.normalize("NFD", "한"), 2),
+        ("ｱ", 1),
+        ("🙂", 2),
+    ],
+)
+def test_width_is_what_a_terminal_takes(text: str, columns: int) -> None:
+    assert width(text) == columns
+
+
+def test_a_clipped_path_keeps_its_end() -> None:
+    assert clip_path("/home/anna/work/harbour/src/sync.ts", 19) == "…/src/sync.ts"
+    assert clip_path("/averylongnamewithoutanyslash.py", 12) == "…anyslash.py"
+    assert clip("a long sentence about tides", 10) == "a long se…"
+    assert clip("日本語です", 5) == "日本…"
