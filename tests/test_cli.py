@@ -24,7 +24,6 @@ from typer.testing import CliRunner
 from ctxdb import __version__, cli, entry
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
-from ctxdb.text import printable
 
 COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
 

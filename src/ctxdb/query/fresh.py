@@ -18,6 +18,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from ctxdb.commands.output import note
+
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
@@ -37,7 +39,7 @@ def freshen(
     config: Config,
     *,
     named: bool = False,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[str], None] = note,
     budget: float = BUDGET_SECONDS,
 ) -> None:
     """Bring the database up to date as far as that is quickly done; say what could not be.
@@ -46,7 +48,6 @@ def freshen(
     """
     from ctxdb.errors import CtxdbError, LockHeld
 
-    say = say or say_on_stderr
     try:
         if not config.db_path.exists():
             if not named:
@@ -68,13 +69,6 @@ def freshen(
         say(f"Not brought up to date: {e}")
     except OSError as e:
         say(f"Not brought up to date: {e.filename or config.db_path}: {e.strerror}")
-
-
-def say_on_stderr(line: str) -> None:
-    """Print one line for people, beside the data."""
-    from ctxdb.text import printable
-
-    print(printable(line), file=sys.stderr)  # noqa: T201
 
 
 # -- the glance ---------------------------------------------------------------------------------
