@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from ctxdb import canned
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
+from ctxdb.model_ladder import VERSION as LADDER
+from ctxdb.store import model_names, prices
 from ctxdb.store.connection import write_transaction
 
 if TYPE_CHECKING:
@@ -53,9 +55,10 @@ def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
 
 
 def _fingerprint() -> str:
-    """Changes whenever a migration or a view does."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in [*sorted(asset_dir("migrations").glob("[0-9]*.sql")), *_view_files()]:
+    """Changes whenever a migration, a view, the price list or the names of models do."""
+    digest = hashlib.blake2b(b"%d" % LADDER, digest_size=16)
+    steps = sorted(asset_dir("migrations").glob("[0-9]*.sql"))
+    for path in [*steps, *_view_files(), prices.shipped_file()]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
@@ -79,6 +82,8 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
         if _applied(conn) != _steps():
             _migrate(conn)
         _create_views(conn)
+        prices.refresh(conn)
+        model_names.renew(conn)
         _write_docs(conn)
         conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint,))
 

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from ctxdb.normalize.usage import request_key
+from ctxdb.store import model_names
 from ctxdb.store.model import Placed, Touched
 
 _INSERT_LINE = (
@@ -108,8 +109,13 @@ def line_rows(placed: Placed) -> list[tuple[Any, ...]]:
 
 def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: Touched) -> None:
     """Keep the lines and remember which requests they touch."""
-    conn.executemany(_INSERT_LINE, rows)
+    _keep(conn, rows)
     touched.requests.update(row[1] for row in rows)
+
+
+def _keep(conn: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
+    conn.executemany(_INSERT_LINE, rows)
+    model_names.know(conn, {row[6] for row in rows})
 
 
 def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) -> None:
@@ -138,7 +144,7 @@ def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) ->
             (orjson.dumps([i for i in keys_of if i is not None]).decode(),),
         )
     }
-    conn.executemany(_INSERT_LINE, rows)
+    _keep(conn, rows)
     sums: list[tuple[Any, ...]] = []
     for key, lines in told.items():
         api_message_id = lines[0][1][2]

@@ -1,0 +1,63 @@
+"""The names under which the price of a model is looked for (accounting.md R8).
+
+A transcript names a model as its endpoint did: ``us.anthropic.claude-sonnet-4-5-20250929-v1:0`` or
+``anthropic/claude-sonnet-4.5`` where the price list says ``claude-sonnet-4-5``. Each rung takes off
+one more thing that does not change the price; the first name that has a price is taken. What a
+model costs is never guessed from a part of its name or from its family.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+VERSION = 1  # part of the schema's fingerprint: stored names are made anew when the rungs change
+MAX_NAME = 200  # characters; longer is no model name, and not worth a regular expression
+
+_PROVIDER = re.compile(r"^(?:[a-z0-9-]+\.)*anthropic\.")
+_EXTRA = re.compile(r"\s*(?:\[1m\]|\([^()]*\))\s*$", re.IGNORECASE)
+_VERSION = re.compile(r"-v\d+(?::\d+)?$")
+_DATE = re.compile(r"[-@]20\d{6}$")
+_ALIASES = {"claude-4-opus": "claude-opus-4", "claude-4-sonnet": "claude-sonnet-4"}
+
+
+def _without_provider(name: str) -> str:
+    return _PROVIDER.sub("", name.rpartition("/")[2])
+
+
+def _with_dashes(name: str) -> str:
+    return name.replace(".", "-")
+
+
+def _without_extra(name: str) -> str:
+    return _EXTRA.sub("", name)
+
+
+def _without_date(name: str) -> str:
+    return _DATE.sub("", _VERSION.sub("", name))
+
+
+def _by_alias(name: str) -> str:
+    return _ALIASES.get(name, name)
+
+
+_RUNGS: tuple[Callable[[str], str], ...] = (
+    _without_provider,
+    _with_dashes,
+    _without_extra,
+    _without_date,
+    _by_alias,
+)
+
+
+def candidates(model: str) -> list[str]:
+    """The names to look for, nearest first; the model itself is always the first."""
+    found = [model]
+    if len(model) > MAX_NAME:
+        return found
+    name = model
+    for rung in _RUNGS:
+        name = rung(name)
+        if name and name not in found:
+            found.append(name)
+    return found
