@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import runpy
 import shutil
 import signal
 import sqlite3
@@ -745,7 +746,7 @@ def test_case_72_a_database_of_every_earlier_step_is_upgraded_and_keeps_its_rows
     wanted = layout(world.db)
     world.write(lines(0, 1))
     steps = schema._steps()
-    found = schema.runpy.run_path(str(asset_dir("migrations") / "migrations.py"))["migrations"]
+    found = runpy.run_path(str(asset_dir("migrations") / "migrations.py"))["migrations"]
     for name in [*steps[1:], None]:
         world.db.unlink()
         with closing(sqlite3.connect(world.db, isolation_level=None)) as conn:
