@@ -20,7 +20,6 @@ most people have one.
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,14 +107,17 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _read(path: Path) -> Mapping[str, object]:
     try:
-        text = path.read_bytes().decode()
-        settings = tomllib.loads(text)
+        data = path.read_bytes()
     except FileNotFoundError:
         return {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise ConfigError(path, f"not valid TOML: {e}") from e
     except OSError as e:
         raise ConfigError(path, e.strerror or str(e)) from e
+    import tomllib  # most people have no such file
+
+    try:
+        settings = tomllib.loads(data.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise ConfigError(path, f"not valid TOML: {e}") from e
     # A misspelt setting that is silently ignored would index the wrong folders.
     for name in settings:
         if name not in SETTINGS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Protocol
 
@@ -44,6 +43,8 @@ def note(text: str) -> None:
 def show(report: Report, *, as_json: bool) -> None:
     """Print a report to standard output."""
     if as_json:
+        import json
+
         # ASCII only: no control character and no half of a surrogate pair gets through. JSON would
         # leave DEL alone.
         say(json.dumps(report.as_dict(), indent=2).replace("\x7f", "\\u007f"))
