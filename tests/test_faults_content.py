@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -204,11 +203,9 @@ def test_case_16_a_line_of_200_mb_is_passed_over_in_less_than_150_mb_of_memory(
         size = file.tell() - len(line(0))
         file.write(b"\n" + lines(1))
     try:
-        began = time.monotonic()
         megabytes, done = peak_megabytes(world, "sync", "--json")
         assert done.returncode == 0, done.stderr
         assert megabytes < 150
-        assert time.monotonic() - began < 20  # about 1 where nothing else runs
         assert json.loads(done.stdout)["bad_lines"] == 1
         assert world.errors() == [(len(line(0)), size, "too_large")]
         assert world.texts() == texts([0, 1])

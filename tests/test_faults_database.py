@@ -28,7 +28,7 @@ from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
-from world import RUN, SMALL_BATCHES, World, lines, texts
+from world import RUN, SMALL_BATCHES, World, await_open, lines, texts
 
 KILLED = -signal.SIGKILL
 PUBLIC = [
@@ -172,7 +172,7 @@ def test_case_58_a_sync_while_another_one_runs_waits_if_it_is_asked_to(world: Wo
             stdout=subprocess.PIPE,
             text=True,
         )  # fmt: skip
-        time.sleep(1)
+        await_open(waiting.pid, f"{world.db}.lock")
         assert waiting.poll() is None
         holder.let_go()
         said, _ = waiting.communicate(timeout=30)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ctxdb.lock import WriterLock
-from world import SESSION, World, line, lines, texts
+from world import SESSION, World, await_open, line, lines, texts
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
@@ -288,7 +288,7 @@ def test_with_wait_it_waits_and_then_does_its_work(world: World) -> None:
     lock = WriterLock(world.db)
     lock.acquire()
     waiting = subprocess.Popen([COMMAND, "sync", "--wait"], stdout=subprocess.PIPE, text=True)
-    time.sleep(1)
+    await_open(waiting.pid, lock.path)
     assert waiting.poll() is None
     lock.release()
     said, _ = waiting.communicate(timeout=30)
@@ -300,7 +300,7 @@ def test_with_wait_it_waits_and_then_does_its_work(world: World) -> None:
 def test_waiting_can_be_interrupted(world: World) -> None:
     with WriterLock(world.db):
         waiting = subprocess.Popen([COMMAND, "sync", "--wait"], stderr=subprocess.PIPE, text=True)
-        time.sleep(1.2)
+        await_open(waiting.pid, f"{world.db}.lock")
         waiting.send_signal(signal.SIGINT)
         _, errors = waiting.communicate(timeout=30)
     assert waiting.returncode == 130

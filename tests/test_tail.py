@@ -256,18 +256,17 @@ def test_a_line_over_4_mib_has_a_block_of_its_own_at_any_block_size() -> None:
 # -- bounds -------------------------------------------------------------------------------------
 
 CHILD = """
-import json, os, resource, sys, time
+import json, os, resource, sys
 from ctxdb.tail import read_block
 fd = os.open(sys.argv[1], os.O_RDONLY)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-begin = time.monotonic()
 offset, lines, oversize = 0, [], []
 while block := read_block(fd, offset):
     offset = block.end
     lines += [(s, n, len(d)) for s, n, d in block.lines]
     oversize += [(s, n, len(d)) for s, n, d in block.oversize]
 grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-print(json.dumps([lines, oversize, offset, grown, time.monotonic() - begin]))
+print(json.dumps([lines, oversize, offset, grown]))
 """
 
 
@@ -298,12 +297,11 @@ def test_a_200_mb_line_is_passed_over_in_bounded_memory_and_the_next_line_is_rea
         [sys.executable, "-c", CHILD, str(path)], capture_output=True, check=True, timeout=50
     )
     path.unlink()  # pytest would keep it for three more runs
-    lines, oversize, offset, grown_kb, seconds = orjson.loads(run.stdout)
+    lines, oversize, offset, grown_kb = orjson.loads(run.stdout)
     assert lines == [[0, 12, 11], [12 + size + 1, 11, 10]]
     assert oversize == [[12, size + 1, 64 * KB]]
     assert offset == 12 + size + 1 + 11
     assert grown_kb < 20 * KB
-    assert seconds < 20  # about 0.3 where nothing else runs
 
 
 def test_millions_of_tiny_lines_come_in_blocks_of_bounded_length() -> None:
