@@ -1,0 +1,23 @@
+-- 0003_view_indexes: what the views look things up by. Narrow and mostly partial, because every
+-- index slows the first sync: the rare kinds of messages, and calls that did not end well.
+
+-- Compactions, failures of the API, interruptions: 2 % of the messages.
+CREATE INDEX messages_notices ON messages(kind, subtype, timestamp) WHERE kind IN ('system', 'interruption', 'synthetic');
+
+-- Errors, refusals, and calls without a result: 5 % of the calls.
+CREATE INDEX tool_uses_not_ok ON tool_uses(status, started_at) WHERE status <> 'ok';
+
+-- Counts and percentiles of each tool without reading the calls themselves, which are large.
+CREATE INDEX tool_uses_duration ON tool_uses(name, duration_ms, status);
+
+-- The counts of a turn and of a session, likewise: the old index with one or two columns more.
+DROP INDEX tool_uses_turn_id;
+CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name, status);
+DROP INDEX tool_uses_session_id;
+CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at, status);
+
+-- The history of files by time.
+CREATE INDEX files_touched_timestamp ON files_touched(timestamp);
+
+-- Replies that name no request are few; those that tell nothing of tokens are among them.
+CREATE INDEX messages_no_request ON messages(timestamp) WHERE kind = 'assistant' AND request_id IS NULL;

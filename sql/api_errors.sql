@@ -1,0 +1,31 @@
+-- When did the API fail, and how: failures by local day and kind?
+--   day: local day, newest first
+--   kind: what went wrong: overloaded_error, rate_limit, ConnectionRefused, ...
+--   status: HTTP status, NULL where there was no answer
+--   errors: how many: retried plus failed
+--   retried: failures after which the client tried again
+--   failed: failures that ended the request and were shown
+--   sessions: sessions that met them
+--   first_at: first of the day
+--   last_at: last of the day
+--   message: what was shown, one of them
+-- filters: since=messages.timestamp project=messages.session_id session=messages.session_id
+-- example: ctxdb query api_errors
+SELECT date(timestamp, 'localtime') AS day, kind, status, count(*) AS errors, sum(retried) AS retried, sum(NOT retried) AS failed,
+  count(DISTINCT session_id) AS sessions, min(timestamp) AS first_at, max(timestamp) AS last_at, max(message) AS message
+FROM (
+  SELECT timestamp, session_id, subtype = 'api_error' AS retried, CASE WHEN subtype = 'api_error' THEN NULL ELSE text END AS message,
+    coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status')) AS status,
+    coalesce(json_extract(data, '$.error.error.error.type'), json_extract(data, '$.error.error.type'),
+      CASE WHEN json_type(data, '$.error') = 'text' THEN json_extract(data, '$.error') END,
+      json_extract(data, '$.cause.code'), json_extract(data, '$.error.cause.code'), json_extract(data, '$.error.code'),
+      CASE coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status'))
+        WHEN 429 THEN 'rate_limit_error' WHEN 529 THEN 'overloaded_error' WHEN 500 THEN 'api_error' END,
+      'unknown') AS kind
+  FROM messages
+  WHERE kind IN ('system', 'interruption', 'synthetic') AND json_valid(data) AND (
+    (kind = 'system' AND subtype = 'api_error') OR (kind = 'synthetic' AND json_extract(data, '$.isApiErrorMessage') = 1)
+  )
+)
+GROUP BY 1, 2, 3
+ORDER BY day DESC, errors DESC, kind, status

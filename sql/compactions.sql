@@ -1,0 +1,34 @@
+-- When was a conversation compacted, why, and how much of it was left?
+--   timestamp: when, newest first
+--   project: name of the project
+--   kind: compact (the conversation became a summary) or microcompact (old tool results were dropped)
+--   trigger: auto or manual
+--   tokens_before: size of the context before
+--   tokens_after: and after, where the client says so
+--   tokens_saved: tokens before minus after, or as the client says
+--   duration_ms: how long it took, where the client says so
+--   summary: the summary that took the conversation's place
+--   title: the session's title
+--   session_id: the session
+--   turn_id: the human request during which it happened
+--   message_id: the entry that marks it
+-- filters: since=timestamp project=session_id session=session_id
+-- example: ctxdb query compactions --limit 10
+SELECT m.timestamp, p.name AS project, CASE m.subtype WHEN 'compact_boundary' THEN 'compact' ELSE 'microcompact' END AS kind,
+  json_extract(m.meta, '$.trigger') AS trigger,
+  json_extract(m.meta, '$.preTokens') AS tokens_before,
+  coalesce(json_extract(m.meta, '$.postTokens'), json_extract(m.meta, '$.preTokens') - json_extract(m.meta, '$.tokensSaved')) AS tokens_after,
+  coalesce(json_extract(m.meta, '$.tokensSaved'), json_extract(m.meta, '$.preTokens') - json_extract(m.meta, '$.postTokens')) AS tokens_saved,
+  json_extract(m.meta, '$.durationMs') AS duration_ms,
+  CASE m.subtype WHEN 'compact_boundary' THEN (
+    SELECT c.text FROM messages c WHERE c.parent_uuid = m.uuid AND c.kind = 'compact_summary' ORDER BY c.id LIMIT 1
+  ) END AS summary,
+  s.title, m.session_id, m.turn_id, m.id AS message_id
+FROM (
+  SELECT *, coalesce(json_extract(data, '$.compactMetadata'), json_extract(data, '$.microcompactMetadata'), '{}') AS meta
+  FROM messages
+  WHERE kind IN ('system', 'interruption', 'synthetic') AND kind = 'system' AND subtype IN ('compact_boundary', 'microcompact_boundary')
+) m
+LEFT JOIN sessions s ON s.id = m.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+ORDER BY m.timestamp DESC, m.id DESC

@@ -1,0 +1,53 @@
+-- How did a session go: prompts, replies and calls in reading order, those shared with an earlier session included?
+--   session_id: the session that is read
+--   source_file_id: reading order: file; an agent has one of its own
+--   byte_start: reading order: place in the file
+--   timestamp: when
+--   agent_id: the agent, NULL for the main thread
+--   kind: prompt, command, shell, queued, sdk (as turns.kind), reply, thinking, call, or another kind of message
+--   text: what was said
+--   tool: the tool that was called
+--   target: what the call was about
+--   status: how the call ended: ok, error, rejected, interrupted or pending
+--   duration_ms: from call to result, approval included
+--   result: what the call returned, its first 1,000 characters
+--   turn_id: the human request it belongs to
+--   message_id: the message, NULL for a prompt that waited in the queue
+--   tool_use_id: the call's own id
+--   is_copy: 1 when an earlier session owns the message
+-- filters: since=timestamp project=session_id session=session_id
+-- example: ctxdb query conversation --session 8a18 --columns timestamp,kind,text,tool,target,status
+SELECT m.session_id AS session_id, m.source_file_id AS source_file_id, m.byte_start AS byte_start, m.timestamp AS timestamp, m.agent_id AS agent_id,
+  CASE WHEN a.id IS NOT NULL THEN a.kind WHEN m.kind <> 'assistant' THEN m.kind WHEN t.id IS NOT NULL THEN 'call'
+    WHEN m.text IS NULL THEN 'thinking' ELSE 'reply' END AS kind,
+  -- A line may hold text and calls; the text stands beside the first of them.
+  CASE WHEN m.subtype IS 'mixed' AND EXISTS (SELECT 1 FROM tool_uses e WHERE e.message_id = m.id AND e.id < t.id) THEN NULL
+    ELSE coalesce(a.prompt, m.text, m.thinking) END AS text,
+  t.name AS tool, t.target AS target, t.status AS status, t.duration_ms AS duration_ms, substr(t.result_text, 1, 1000) AS result,
+  m.turn_id AS turn_id, m.id AS message_id, t.tool_use_id AS tool_use_id, 0 AS is_copy
+FROM messages m
+LEFT JOIN tool_uses t ON t.message_id = m.id
+LEFT JOIN turns a ON a.message_id = m.id
+WHERE (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
+  AND (m.text IS NOT NULL OR m.thinking IS NOT NULL)))
+UNION ALL -- what it shares
+SELECT f.session_id, c.source_file_id, c.byte_start, m.timestamp, m.agent_id,
+  CASE WHEN a.id IS NOT NULL THEN a.kind WHEN m.kind <> 'assistant' THEN m.kind WHEN t.id IS NOT NULL THEN 'call'
+    WHEN m.text IS NULL THEN 'thinking' ELSE 'reply' END,
+  -- A line may hold text and calls; the text stands beside the first of them.
+  CASE WHEN m.subtype IS 'mixed' AND EXISTS (SELECT 1 FROM tool_uses e WHERE e.message_id = m.id AND e.id < t.id) THEN NULL
+    ELSE coalesce(a.prompt, m.text, m.thinking) END,
+  t.name, t.target, t.status, t.duration_ms, substr(t.result_text, 1, 1000),
+  m.turn_id, m.id, t.tool_use_id, 1
+FROM message_copies c
+JOIN source_files f ON f.id = c.source_file_id
+JOIN messages m ON m.id = c.message_id
+LEFT JOIN tool_uses t ON t.message_id = m.id
+LEFT JOIN turns a ON a.message_id = m.id
+WHERE f.session_id IS NOT m.session_id AND (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
+  AND (m.text IS NOT NULL OR m.thinking IS NOT NULL)))
+UNION ALL -- prompts that waited in the queue have no line of their own
+SELECT a.session_id, a.source_file_id, a.byte_start, a.started_at, NULL, a.kind, a.prompt, NULL, NULL, NULL, NULL, NULL, a.id, NULL, NULL, 0
+FROM turns a
+WHERE a.message_id IS NULL
+ORDER BY session_id, source_file_id, byte_start

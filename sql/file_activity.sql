@@ -1,0 +1,28 @@
+-- Which files are read and changed most, by how many sessions, and when last?
+--   project: name of the project
+--   path: the file
+--   relative_path: path below the project's folder, NULL outside of it
+--   reads: times it was read
+--   edits: times it was changed, written or created
+--   lines_added: lines added by these
+--   lines_removed: lines removed
+--   failed: attempts that failed or were refused
+--   mentions: times a person mentioned it with @
+--   sessions: sessions that read, changed or mentioned it
+--   first_touched_at: first time
+--   last_touched_at: last time
+--   project_id: the project
+-- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id path=path
+-- example: ctxdb query file_activity --since 7d --limit 20
+SELECT p.name AS project, f.path, max(f.relative_path) AS relative_path,
+  sum(f.operation = 'read' AND f.succeeded IS 1) AS reads,
+  sum(f.operation NOT IN ('read', 'mention') AND f.succeeded IS 1) AS edits,
+  coalesce(sum(CASE WHEN f.succeeded THEN f.lines_added END), 0) AS lines_added,
+  coalesce(sum(CASE WHEN f.succeeded THEN f.lines_removed END), 0) AS lines_removed,
+  sum(f.succeeded IS 0) AS failed, sum(f.operation = 'mention') AS mentions,
+  count(DISTINCT f.session_id) AS sessions, min(f.timestamp) AS first_touched_at, max(f.timestamp) AS last_touched_at, f.project_id
+FROM files_touched f
+LEFT JOIN projects p ON p.id = f.project_id
+WHERE f.operation <> 'snapshot'
+GROUP BY f.project_id, f.path
+ORDER BY edits DESC, reads DESC, last_touched_at DESC, f.path

@@ -1,0 +1,23 @@
+-- When was each file read, changed or mentioned, by which session, and because of what?
+--   timestamp: when, newest first
+--   project: name of the project
+--   path: path as the tool was given it
+--   relative_path: path below the project's folder, NULL outside of it
+--   operation: read, create, write, edit, notebook_edit, delete, mention or snapshot
+--   succeeded: 1, 0, or NULL while there is no result
+--   lines_added: lines added
+--   lines_removed: lines removed
+--   prompt: the human request that led to it
+--   session_id: the session
+--   turn_id: that request
+--   agent_id: the agent that did it, NULL for the main thread
+--   tool_use_id: the call, NULL for mentions and snapshots
+-- filters: since=timestamp project=session_id session=session_id path=path
+-- period: 30d
+-- example: ctxdb query file_history -p path src/sync.ts
+SELECT f.timestamp, p.name AS project, f.path, f.relative_path, f.operation, f.succeeded, f.lines_added, f.lines_removed,
+  t.prompt, f.session_id, f.turn_id, f.agent_id, f.tool_use_id
+FROM files_touched f
+LEFT JOIN projects p ON p.id = f.project_id
+LEFT JOIN turns t ON t.id = f.turn_id
+ORDER BY f.timestamp DESC, f.id DESC

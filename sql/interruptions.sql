@@ -1,0 +1,41 @@
+-- Where did people stop the agent, and what was it doing?
+--   timestamp: when, newest first
+--   project: name of the project
+--   during: reply (it was thinking or writing) or tool use (a call was running or waiting for approval)
+--   tool: the tool it was using, where a call was its last act
+--   target: what that call was about
+--   status: how that call ended
+--   doing: what it had said last
+--   seconds: how long after the request
+--   prompt: the request it was working on
+--   next_prompt: what the person asked next
+--   session_id: the session
+--   turn_id: the request
+--   message_id: the entry that marks it
+-- filters: since=timestamp project=session_id session=session_id
+-- example: ctxdb query interruptions --limit 10
+SELECT m.timestamp, p.name AS project, CASE WHEN m.text LIKE '%for tool use%' THEN 'tool use' ELSE 'reply' END AS during,
+  u.name AS tool, u.target, u.status,
+  (
+    SELECT a.text FROM messages a
+    WHERE a.session_id = m.session_id AND a.source_file_id = m.source_file_id AND a.byte_start < m.byte_start AND a.turn_id IS m.turn_id
+      AND a.kind = 'assistant' AND trim(a.text, char(9, 10, 13, 32)) <> '' AND a.is_sidechain = 0
+    ORDER BY a.byte_start DESC LIMIT 1
+  ) AS doing,
+  round((julianday(m.timestamp) - julianday(t.started_at)) * 86400, 1) AS seconds,
+  t.prompt, n.prompt AS next_prompt, m.session_id, m.turn_id, m.id AS message_id
+FROM messages m
+LEFT JOIN sessions s ON s.id = m.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN turns t ON t.id = m.turn_id
+LEFT JOIN turns n ON n.session_id = t.session_id AND n.ordinal = t.ordinal + 1
+LEFT JOIN tool_uses u ON u.id = (
+  SELECT max(c.id) FROM tool_uses c WHERE c.message_id = (
+    SELECT a.id FROM messages a
+    WHERE a.session_id = m.session_id AND a.source_file_id = m.source_file_id AND a.byte_start < m.byte_start AND a.turn_id IS m.turn_id
+      AND a.kind = 'assistant' AND a.is_sidechain = 0
+    ORDER BY a.byte_start DESC LIMIT 1
+  )
+)
+WHERE m.kind IN ('system', 'interruption', 'synthetic') AND m.kind = 'interruption' AND m.is_sidechain = 0
+ORDER BY m.timestamp DESC, m.id DESC

@@ -1,0 +1,48 @@
+-- What did people say: prompts, commands, answers to questions, reasons for refusing?
+--   timestamp: when, oldest first
+--   project: name of the project
+--   kind: prompt, command, shell, queued, sdk (as turns.kind), answer or refusal
+--   text: the words
+--   about: the question that is answered, or the tool and target that are refused
+--   session_id: the session
+--   turn_id: the human request that it is or belongs to
+--   tool_use_id: the call that asked or was refused
+-- filters: since=timestamp project=session_id session=session_id
+-- period: 30d
+-- example: ctxdb query prompts --since 7d
+SELECT said.timestamp, p.name AS project, said.kind, said.text, said.about, said.session_id, said.turn_id, said.tool_use_id
+FROM (
+  SELECT started_at AS timestamp, kind, prompt AS text, NULL AS about, session_id, id AS turn_id, NULL AS tool_use_id, 0 AS place
+  FROM turns
+  UNION ALL
+  -- "Question"="answer", "Next question"="next answer". You can now continue ...
+  SELECT finished_at, 'answer',
+    trim(substr(rest, 1, coalesce(
+      nullif(instr(rest, CASE WHEN next IS NULL THEN '". ' ELSE '", "' || next || '"="' END), 0),
+      nullif(instr(rest, '".'), 0), length(rest) + 1) - 1)),
+    question, session_id, turn_id, tool_use_id, 1 + nth
+  FROM (
+    SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, json_extract(q.value, '$.question') AS question, q.key AS nth,
+      json_extract(u.input, '$.questions[' || (q.key + 1) || '].question') AS next,
+      substr(u.result_text, instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="')
+        + length(json_extract(q.value, '$.question')) + 4) AS rest
+    FROM tool_uses u, json_each(CASE WHEN json_valid(u.input) THEN u.input ELSE '{}' END, '$.questions') q
+    WHERE u.name = 'AskUserQuestion' AND u.status = 'ok' AND q.type = 'object'
+      AND instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="') > 0
+  )
+  UNION ALL
+  SELECT finished_at, 'refusal', text, about, session_id, turn_id, tool_use_id, 1
+  FROM (
+    SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, u.name || coalesce(': ' || u.target, '') AS about, trim(coalesce(
+      CASE WHEN instr(u.result_text, 'the user said:' || char(10)) > 0
+        THEN substr(u.result_text, instr(u.result_text, 'the user said:' || char(10)) + 15) END,
+      CASE WHEN json_valid(m.data) THEN json_extract(m.data, '$.userFeedback') END)) AS text
+    FROM tool_uses u
+    LEFT JOIN messages m ON m.id = u.result_message_id
+    WHERE u.status = 'rejected' AND u.status <> 'ok'
+  )
+  WHERE text <> '' AND text NOT LIKE 'The user wants to clarify these questions.%'
+) said
+LEFT JOIN sessions s ON s.id = said.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+ORDER BY said.timestamp, said.turn_id, said.place

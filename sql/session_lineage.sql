@@ -1,0 +1,37 @@
+-- Which sessions continue which: resumed, forked and cleared ones, as chains from their first session?
+--   root_session_id: the first session of the chain that is known
+--   depth: 0 for the root, 1 for what continues it, and so on
+--   session_id: the session
+--   parent_session_id: the session that it continues; need not be in the database
+--   relation: how: resume, fork or clear; NULL for a root
+--   project: name of the project
+--   title: its title
+--   started_at: when it began
+--   ended_at: when it ended
+--   shared_messages: messages that it shows but an earlier session owns
+--   parent_known: 1 when the parent is in the database, 0 when it is not, NULL for a root
+-- filters: since=ended_at until=started_at project=session_id session=session_id
+-- example: ctxdb query session_lineage --limit 20
+WITH RECURSIVE lineage AS (
+  SELECT s.id AS root_session_id, s.started_at AS began, 0 AS depth, s.id AS session_id, '' AS place
+  FROM sessions s
+  WHERE (s.parent_session_id IS NULL AND s.id IN (SELECT parent_session_id FROM sessions))
+    OR (s.parent_session_id IS NOT NULL AND s.parent_session_id NOT IN (SELECT id FROM sessions))
+  UNION ALL
+  SELECT l.root_session_id, l.began, l.depth + 1, s.id, l.place || '/' || coalesce(s.started_at, '') || s.id
+  FROM lineage l
+  JOIN sessions s ON s.parent_session_id = l.session_id AND s.id <> l.session_id
+  WHERE l.depth < 1000
+)
+SELECT l.root_session_id, l.depth, l.session_id, s.parent_session_id, s.relation, p.name AS project,
+  s.title, s.started_at, s.ended_at,
+  (
+    SELECT count(DISTINCT c.message_id) FROM source_files f JOIN message_copies c ON c.source_file_id = f.id
+    JOIN messages m ON m.id = c.message_id
+    WHERE f.session_id = l.session_id AND m.session_id IS NOT f.session_id
+  ) AS shared_messages,
+  CASE WHEN s.parent_session_id IS NOT NULL THEN EXISTS (SELECT 1 FROM sessions q WHERE q.id = s.parent_session_id) END AS parent_known
+FROM lineage l
+JOIN sessions s ON s.id = l.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+ORDER BY l.began DESC, l.root_session_id, l.place

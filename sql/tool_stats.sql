@@ -1,0 +1,39 @@
+-- Which tools are used most, how often do they fail, and how long do they take?
+--   tool: today's name of the tool
+--   mcp_server: its MCP server, NULL for a built-in tool
+--   calls: how often it was called
+--   ok: calls that ended well
+--   errors: calls that failed
+--   error_rate: errors divided by calls, 0 to 1
+--   rejected: calls that a person or a rule refused
+--   interrupted: calls that were stopped
+--   pending: calls without a result
+--   median_ms: half of the calls took at most this long, from call to result, approval included
+--   p95_ms: 95 of 100 calls took at most this long
+--   total_seconds: all of them together
+--   last_used_at: when it was last called
+-- filters: since=tool_uses.started_at project=tool_uses.session_id session=tool_uses.session_id
+-- example: ctxdb query tool_stats --since 30d
+WITH counts AS (
+  SELECT name, count(*) AS calls, sum(status = 'ok') AS ok, sum(status = 'error') AS errors, sum(status = 'rejected') AS rejected,
+    sum(status = 'interrupted') AS interrupted, sum(status = 'pending') AS pending, sum(duration_ms) AS total_ms
+  FROM tool_uses
+  WHERE name IS NOT NULL
+  GROUP BY name
+),
+times AS ( -- nearest rank: the smallest duration that is not exceeded in that share of the calls
+  SELECT name, min(CASE WHEN share >= 0.5 THEN duration_ms END) AS median_ms, min(CASE WHEN share >= 0.95 THEN duration_ms END) AS p95_ms
+  FROM (
+    SELECT name, duration_ms, cume_dist() OVER (PARTITION BY name ORDER BY duration_ms) AS share
+    FROM tool_uses
+    WHERE name IS NOT NULL AND duration_ms IS NOT NULL
+  )
+  GROUP BY name
+)
+SELECT c.name AS tool, (SELECT u.mcp_server FROM tool_uses u WHERE u.name = c.name LIMIT 1) AS mcp_server,
+  c.calls, c.ok, c.errors, round(1.0 * c.errors / c.calls, 4) AS error_rate, c.rejected, c.interrupted, c.pending,
+  t.median_ms, t.p95_ms, round(c.total_ms / 1000.0, 1) AS total_seconds,
+  (SELECT max(u.started_at) FROM tool_uses u WHERE u.name = c.name) AS last_used_at
+FROM counts c
+LEFT JOIN times t ON t.name = c.name
+ORDER BY c.calls DESC, c.name

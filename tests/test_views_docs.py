@@ -1,0 +1,66 @@
+"""Every view says what it answers and what each of its columns means."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ctxdb import canned
+from lab import empty_database
+
+VIEWS = canned.all_views()
+BY_NAME = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("empty") / "empty.db"
+    path.write_bytes(empty_database())
+    return path
+
+
+@BY_NAME
+def test_every_column_is_described_in_order(empty: Path, view: canned.Canned) -> None:
+    with closing(sqlite3.connect(empty)) as conn:
+        found = [row[1] for row in conn.execute(f"PRAGMA table_info({view.name})")]
+    assert list(view.columns) == found
+
+
+@BY_NAME
+def test_it_runs_on_a_database_without_rows(empty: Path, view: canned.Canned) -> None:
+    with closing(sqlite3.connect(empty)) as conn:
+        rows = conn.execute(f"SELECT * FROM {view.name}").fetchall()
+    assert len(rows) == (1 if view.name == "overview" else 0) or view.name == "schema_docs"
+
+
+@BY_NAME
+def test_the_first_line_is_a_question_and_an_example_uses_the_view(view: canned.Canned) -> None:
+    assert view.question.endswith(("?", "in words."))
+    assert view.example is not None
+    assert view.example.startswith("ctxdb query ")
+    assert view.name in view.example
+
+
+@BY_NAME
+def test_filters_name_columns_that_are_there(empty: Path, view: canned.Canned) -> None:
+    with closing(sqlite3.connect(empty)) as conn:
+        for option, columns in view.filters.items():
+            assert option in (*canned.FILTERS, "path")
+            for table, column in columns:
+                name = table or view.name
+                assert column in [row[1] for row in conn.execute(f"PRAGMA table_info({name})")]
+                if (
+                    table
+                ):  # it must be read by that name, or a narrower one could not take its place
+                    assert re.search(rf"\b(FROM|JOIN) {table}\b", view.sql)
+    assert view.period is None or "since" in view.filters
+
+
+def test_the_database_describes_every_view(empty: Path) -> None:
+    with closing(sqlite3.connect(empty)) as conn:
+        told = conn.execute("SELECT name, \"column\" FROM schema_docs WHERE kind = 'view'")
+        assert {(v.name, c) for v in VIEWS for c in ("", *v.columns)} == set(told.fetchall())
