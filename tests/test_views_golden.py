@@ -16,7 +16,7 @@ from ctxdb import canned
 from viewlab import Row, ask, demo_database
 
 GOLDEN = Path(__file__).parent / "data/views"
-# These say where and when the transcripts were read, or what the docs say; their tests are elsewhere.
+# These say where and when transcripts were read, or what the docs say: tested elsewhere.
 ELSEWHERE = {"ingest_health", "schema_docs"}
 # Money has tests of its own, with amounts worked out by hand.
 ELSEWHERE |= {"usage_costs", "daily_usage", "weekly_usage", "monthly_usage", "usage_by_model"}
