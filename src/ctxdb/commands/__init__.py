@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "sync": "ctxdb.commands.sync:sync",
+    "query": "ctxdb.commands.query:query",
     "status": "ctxdb.commands.basics:status",
     "path": "ctxdb.commands.basics:path",
     "verify": "ctxdb.commands.verify:verify",

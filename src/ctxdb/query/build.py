@@ -1,0 +1,297 @@
+"""One question as one SQL statement.
+
+A view that adds things up is narrowed *before* it adds: its own text runs with the table that it
+reads replaced by a narrowed one of the same name (a common table expression hides the real one).
+So ``usage_by_project --since 7d`` counts seven days, which no WHERE around the view could do. Which
+table that is, the view's header says; the columns of row by row views are compared directly.
+
+Names that come from the command line are looked up, never pasted; values are always bound.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctxdb import canned
+from ctxdb.errors import UsageError
+from ctxdb.query import period
+from ctxdb.query.resolve import project_ids, session_id, unknown
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping, Sequence
+
+    Value = str | int | float | None
+
+
+class Ask(NamedTuple):
+    """What the command line asks."""
+
+    what: str  # a name, or SQL
+    params: Mapping[str, str] = {}
+    since: str | None = None
+    until: str | None = None
+    project: str | None = None
+    session: str | None = None
+    model: str | None = None
+    limit: int | None = None
+    sort: str | None = None
+    columns: str | None = None
+
+    @property
+    def narrows(self) -> dict[str, str]:
+        """The filters that are given."""
+        found = {name: getattr(self, name) for name in canned.FILTERS}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class Statement(NamedTuple):
+    """What SQLite is asked."""
+
+    name: str  # of the view, query or table; empty for SQL
+    sql: str
+    values: Mapping[str, Value]
+    columns: tuple[str, ...] | None = None  # to pick from the answer; None for all
+    limit: int | None = None  # of rows, as asked
+    note: str = ""  # what was narrowed without being asked
+
+
+class Subject(NamedTuple):
+    """What can be asked by name."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    filters: Mapping[str, tuple[canned.Filter, ...]]
+    params: tuple[canned.Param, ...] = ()
+    period: str | None = None
+    example: str | None = None
+
+
+def is_sql(text: str) -> bool:
+    """True for anything that cannot be a name."""
+    return not text.replace("-", "_").isidentifier()
+
+
+def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
+    """Return the statement for what was asked; `conn` is asked for names and ids."""
+    if is_sql(ask.what):
+        return _sql(ask)
+    subject = _subject(ask.what.replace("-", "_"), conn)
+    values, narrowing = _values(subject, ask)
+    note = _default_period(subject, narrowing, ask)
+    hidden: dict[str, list[str]] = {}
+    outside: list[str] = []
+    for option, text in narrowing.items():
+        for one in _filters(subject, option):
+            made = _condition(option, one, text, conn, values)
+            if made:
+                (outside if one.table is None else hidden.setdefault(one.table, [])).append(made)
+    sql = _wrapped(subject, ask, outside)
+    if hidden:
+        sql = f"WITH {', '.join(_narrowed(*item) for item in hidden.items())}\n{sql}"
+    return Statement(subject.name, sql, values, limit=ask.limit, note=note)
+
+
+# -- what is asked about ------------------------------------------------------------------------
+
+
+def _sql(ask: Ask) -> Statement:
+    if narrows := ask.narrows:
+        flags = ", ".join(f"--{name}" for name in narrows)
+        raise UsageError(f"{flags}: only for views and queries; in SQL write WHERE")
+    if ask.sort:
+        raise UsageError("--sort: only for views and queries; in SQL write ORDER BY")
+    picked = tuple(_words(ask.columns)) if ask.columns else None
+    values = {name: _number(text) for name, text in ask.params.items()}
+    return Statement("", ask.what, values, picked, ask.limit)
+
+
+def _subject(name: str, conn: sqlite3.Connection) -> Subject:
+    found = canned.find(name)
+    if found is not None:
+        return Subject(
+            found.name,
+            found.sql,
+            tuple(found.columns),
+            found.filters,
+            found.params,
+            found.period,
+            found.example,
+        )
+    rows = conn.execute(
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+        " AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    ).fetchall()
+    own = {row[0].lower(): row[0] for row in rows}
+    if name.lower() not in own:
+        known = dict.fromkeys([*canned.names("view"), *canned.names("query"), *own.values()])
+        raise unknown("view or query", name, known, "`ctxdb query --list` shows all")
+    # A table, or a view that somebody made: what it has tells what it can be narrowed by.
+    name = own[name.lower()]
+    sql = f"SELECT * FROM {quoted(name)}"  # noqa: S608
+    columns = tuple(column[0] for column in conn.execute(f"{sql} LIMIT 0").description)
+    return Subject(name, sql, columns, _guessed_filters(name, columns))
+
+
+def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canned.Filter, ...]]:
+    of = {"session_id": "id"} if name == "sessions" else {}
+    wanted = {
+        "since": ("timestamp", "started_at", "last_read_at", "seen_at"),
+        "project": ("project_id", "session_id"),
+        "session": ("session_id",),
+        "model": ("model",),
+    }
+    found: dict[str, tuple[canned.Filter, ...]] = {}
+    for option, candidates in wanted.items():
+        for column in candidates:
+            here = of.get(column, column)
+            if here in columns:
+                found[option] = (canned.Filter(None, here),)
+                break
+    if name == "projects":
+        found["project"] = (canned.Filter("projects", "id"),)
+    if "since" in found:
+        found["until"] = found["since"]
+    return found
+
+
+# -- values -------------------------------------------------------------------------------------
+
+
+def _values(subject: Subject, ask: Ask) -> tuple[dict[str, Value], dict[str, str]]:
+    """Values of the query's parameters, and the options that remain to be narrowed by."""
+    names = [param.name for param in subject.params]
+    for name in ask.params:
+        if name not in names:
+            has = f"it has {', '.join(names)}" if names else "it has none"
+            raise unknown(f"parameter of {subject.name}", name, names, has)
+    narrowing = ask.narrows
+    given = dict(ask.params)
+    for option in list(narrowing):
+        # A query that wants to be told the period itself.
+        if option in names and option not in subject.filters:
+            given.setdefault(option, narrowing.pop(option))
+    if "limit" in names and ask.limit is not None:
+        given.setdefault("limit", str(ask.limit))
+    return {param.name: _value(subject, param, given) for param in subject.params}, narrowing
+
+
+def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> Value:
+    text = given.get(param.name, param.default)
+    if text is None:
+        example = f"; for example: {subject.example}" if subject.example else ""
+        raise UsageError(f"{subject.name} wants -p {param.name} VALUE: {param.words}{example}")
+    if param.kind == "time":
+        if param.name.startswith("until"):
+            return period.until(text) or "9999"
+        return period.since(text) or ""
+    if param.kind == "integer":
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(f"-p {param.name}: {text!r} is no whole number") from None
+    return text
+
+
+def _number(text: str) -> Value:
+    """In SQL nothing says what a value is; what looks like a number is one."""
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        if str(value) == text:
+            return value
+    return text
+
+
+# -- narrowing ----------------------------------------------------------------------------------
+
+
+def _default_period(subject: Subject, narrowing: dict[str, str], ask: Ask) -> str:
+    if subject.period is None or {"since", "until", "session"} & ask.narrows.keys():
+        return ""
+    if "since" not in subject.filters:
+        return ""
+    narrowing["since"] = subject.period
+    words = subject.period.removesuffix("d")
+    last = f"the last {words} days" if words != subject.period else f"since {subject.period}"
+    return f"Showing {last}; --since all shows everything."
+
+
+def _filters(subject: Subject, option: str) -> tuple[canned.Filter, ...]:
+    found = subject.filters.get(option)
+    if found is None:
+        can = ", ".join(f"--{name}" for name in canned.FILTERS if name in subject.filters)
+        why = f"only by {can}" if can else "nor by any other option"
+        raise UsageError(f"{subject.name} cannot be narrowed by --{option}, {why}")
+    return found
+
+
+def _condition(
+    option: str, one: canned.Filter, text: str, conn: sqlite3.Connection, values: dict[str, Value]
+) -> str:
+    name = quoted(one.column)
+    if option == "since":
+        values["_since"] = moment = period.since(text)
+        return "" if moment is None else f"{name} >= :_since"
+    if option == "until":
+        values["_until"] = moment = period.until(text)
+        return "" if moment is None else f"{name} < :_until"
+    if option == "project":
+        ids = ", ".join(map(str, project_ids(conn, text)))
+        if one.column.endswith("project_id") or one == ("projects", "id"):
+            return f"{name} IN ({ids})"
+        return f"{name} IN (SELECT id FROM main.sessions WHERE project_id IN ({ids}))"  # noqa: S608
+    if option == "session":
+        values["_session"] = session_id(conn, text)
+        return f"{name} = :_session"
+    values["_model"] = text.lower()
+    return f"instr(lower({name}), :_model) > 0"
+
+
+def _narrowed(table: str, conditions: list[str]) -> str:
+    name = quoted(table)
+    return f"{name} AS (SELECT * FROM main.{name} WHERE {' AND '.join(conditions)})"  # noqa: S608
+
+
+def _wrapped(subject: Subject, ask: Ask, conditions: list[str]) -> str:
+    columns = _columns(subject, _words(ask.columns)) if ask.columns else []
+    picked = ", ".join(map(quoted, columns)) or "*"
+    text = "\n".join(line for line in subject.sql.splitlines() if not line.startswith("--"))
+    sql = f"SELECT {picked} FROM (\n{text}\n)"  # noqa: S608
+    if conditions:
+        sql += f"\nWHERE {' AND '.join(conditions)}"
+    if ask.sort:
+        sql += f"\nORDER BY {', '.join(_order(subject, word) for word in _words(ask.sort))}"
+    if ask.limit is not None:
+        sql += f"\nLIMIT {ask.limit:d}"
+    return sql
+
+
+def _order(subject: Subject, word: str) -> str:
+    (column,) = _columns(subject, [word.lstrip("-+")])
+    # NULL is the smallest in SQLite; nobody who sorts wants to read those first.
+    return f"{quoted(column)} {'DESC' if word.startswith('-') else 'ASC'} NULLS LAST"
+
+
+def _columns(subject: Subject, words: Iterable[str]) -> list[str]:
+    by_lower = {column.lower(): column for column in subject.columns}
+    found = []
+    for word in words:
+        column = by_lower.get(word.lower().replace("-", "_"))
+        if column is None:
+            has = f"it has {', '.join(subject.columns)}"
+            raise unknown(f"column of {subject.name}", word, subject.columns, has)
+        found.append(column)
+    return found
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it, whatever is in it."""
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,130 @@
+"""What people mean by a time: ``7d``, ``yesterday``, ``2026-08``.
+
+Every word names a stretch of local time; ``--since`` takes its beginning and ``--until`` its end,
+so that ``--since 2026-08 --until 2026-08`` is August. Days are whole: a daily table that begins in
+the middle of a day would lie about it. The result is UTC text as transcripts write it, because a
+comparison of texts can use an index.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from ctxdb.errors import UsageError
+
+ALL = "all"
+HINT = "7d, 24h, 2w, today, yesterday, 'last week', monday, 2026-08-01, 2026-08, 2026 or all"
+
+_AGO = re.compile(r"(\d{1,5})\s*(min|minutes?|h|hours?|d|days?|w|weeks?|mo|months?|y|years?)")
+_DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+def since(text: str, now: datetime | None = None) -> str | None:
+    """The UTC text from which on, None for ever."""
+    found = _stretch(text, now)
+    return None if found is None else _utc(found[0])
+
+
+def until(text: str, now: datetime | None = None) -> str | None:
+    """The UTC text before which, None for ever."""
+    found = _stretch(text, now)
+    return None if found is None else _utc(found[1])
+
+
+def _stretch(text: str, now: datetime | None) -> tuple[datetime, datetime] | None:
+    """Beginning and end (exclusive) in naive local time, or aware where the text says a zone."""
+    word = " ".join(text.strip().lower().split())
+    if word in (ALL, "ever"):
+        return None
+    now = now or datetime.now()  # noqa: DTZ005
+    try:
+        found = _named(word, now) or _ago(word, now) or _date(word) or _moment(text.strip())
+    except (ValueError, OverflowError):
+        found = None
+    if found is None:
+        raise UsageError(f"{text!r} is no time; say {HINT}")
+    return found
+
+
+def _named(word: str, now: datetime) -> tuple[datetime, datetime] | None:
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    day = timedelta(days=1)
+    if word == "now":
+        return now, now
+    if word == "today":
+        return today, today + day
+    if word == "yesterday":
+        return today - day, today
+    if word in _WEEKDAYS:
+        back = (today.weekday() - _WEEKDAYS.index(word)) % 7
+        return today - back * day, today - (back - 1) * day
+    monday = today - today.weekday() * day
+    first = today.replace(day=1)
+    this_year = first.replace(month=1)
+    return {
+        "this week": (monday, monday + 7 * day),
+        "last week": (monday - 7 * day, monday),
+        "this month": (first, _months_on(first, 1)),
+        "last month": (_months_on(first, -1), first),
+        "this year": (this_year, _months_on(this_year, 12)),
+        "last year": (_months_on(this_year, -12), this_year),
+    }.get(word)
+
+
+def _ago(word: str, now: datetime) -> tuple[datetime, datetime] | None:
+    found = _AGO.fullmatch(word.removesuffix(" ago"))
+    if not found:
+        return None
+    n, unit = int(found[1]), found[2]
+    if unit.startswith("mi"):
+        moment = now - timedelta(minutes=n)
+        return moment, moment
+    if unit.startswith("h"):
+        moment = now - timedelta(hours=n)
+        return moment, moment
+    today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+    if unit.startswith("d"):
+        begin = today - timedelta(days=n)
+    elif unit.startswith("w"):
+        begin = today - timedelta(weeks=n)
+    else:
+        begin = _months_on(today, -n * (12 if unit.startswith("y") else 1))
+    return begin, begin + timedelta(days=1)
+
+
+def _date(word: str) -> tuple[datetime, datetime] | None:
+    found = _DATE.fullmatch(word)
+    if not found:
+        return None
+    year, month, day = int(found[1]), found[2], found[3]
+    begin = datetime(year, int(month or 1), int(day or 1))  # noqa: DTZ001
+    if day:
+        return begin, begin + timedelta(days=1)
+    return begin, _months_on(begin, 1 if month else 12)
+
+
+def _moment(text: str) -> tuple[datetime, datetime]:
+    moment = datetime.fromisoformat(text)
+    return moment, moment
+
+
+def _months_on(moment: datetime, months: int) -> datetime:
+    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    for day in (moment.day, 30, 29, 28):  # the 31st of a month that has none
+        try:
+            return moment.replace(year=year, month=month + 1, day=day)
+        except ValueError:
+            if not 1 <= year <= 9999:
+                raise
+    raise ValueError("no such month")
+
+
+def _utc(moment: datetime) -> str:
+    # A naive moment is local: astimezone knows what the clocks showed on that day.
+    try:
+        utc = moment.astimezone(UTC)
+    except (OverflowError, ValueError, OSError):
+        utc = moment.replace(tzinfo=UTC)  # at the edge of the calendar a zone does not matter
+    return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")

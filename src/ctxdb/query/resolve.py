@@ -1,0 +1,97 @@
+"""Which project, which session: what a person writes, turned into ids.
+
+A word that matches nothing is a mistake, not an empty answer: it is said, with what is near to it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ctxdb.errors import UsageError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str], how_many: int = 3) -> list[str]:
+    """Return what the word may have been meant to be, best first."""
+    from difflib import get_close_matches
+
+    by_lower = {name.lower(): name for name in known}
+    found = get_close_matches(word.lower(), by_lower, how_many, 0.6)
+    found += [name for name in by_lower if word.lower() in name and name not in found]
+    return [by_lower[name] for name in found[:how_many]]
+
+
+def unknown(what: str, word: str, known: Iterable[str], otherwise: str = "") -> UsageError:
+    """The error for a word that is none of the known ones."""
+    near = nearest(word, known)
+    if near:
+        return UsageError(f"no {what} {word!r}; did you mean {' or '.join(near)}?")
+    return UsageError(f"no {what} {word!r}" + (f"; {otherwise}" if otherwise else ""))
+
+
+def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
+    """Ids of the projects meant by a name, a folder, or a part of a path.
+
+    A name that is exactly right counts alone; so does a folder, with what is in it. Worktrees go
+    with their repository.
+    """
+    rows = conn.execute("SELECT id, name, path, repo_path FROM projects").fetchall()
+    lower = text.lower()
+    found = [row for row in rows if (row[1] or "").lower() == lower]
+    if not found and (text.startswith(("/", "~", ".")) or os.sep in text):
+        folder = os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
+        found = [row for row in rows if _is_in(row[2], folder) or row[3] == folder]
+        if not found and text.startswith("."):
+            # Deep in a project: the nearest one above.
+            above = [row for row in rows if row[2] and _is_in(folder, row[2])]
+            deepest = max((len(row[2]) for row in above), default=0)
+            found = [row for row in above if len(row[2]) == deepest]
+    if not found:
+        found = [row for row in rows if lower in (row[2] or "").lower()]
+    if not found:
+        names = dict.fromkeys(row[1] for row in rows if row[1])
+        raise unknown("project", text, names, "`ctxdb query projects_overview` lists them")
+    repos = {row[3] for row in found if row[3] and row[3] == row[2]}
+    return sorted({row[0] for row in found} | {row[0] for row in rows if row[3] in repos})
+
+
+def _is_in(path: str | None, folder: str) -> bool:
+    return path is not None and (path == folder or path.startswith(folder.rstrip("/") + "/"))
+
+
+def session_id(conn: sqlite3.Connection, text: str) -> str:
+    """The id of the session meant by a prefix of its id, its slug, or `last`."""
+    word = text.strip().lower()
+    if word == "last":
+        row = conn.execute(
+            "SELECT id FROM sessions WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT 1"
+        ).fetchone()
+        if row is None:
+            raise UsageError("there is no session yet")
+        return str(row[0])
+    found = [
+        row[0]
+        for row in conn.execute(
+            "SELECT id FROM sessions WHERE id >= :low AND id < :low || :top ORDER BY id LIMIT 6",
+            {"low": word, "top": "\U0010ffff"},
+        )
+        if word
+    ]
+    if not found:
+        found = [
+            row[0]
+            for row in conn.execute("SELECT id FROM sessions WHERE slug = ? LIMIT 6", (text,))
+        ]
+    if len(found) > 1 and found[0] != word:
+        few = ", ".join(name[: max(len(word) + 4, 8)] for name in found[:5])
+        more = " and others" if len(found) > 5 else ""
+        raise UsageError(f"{text!r} could be several sessions ({few}{more}); give more of the id")
+    if not found:
+        raise UsageError(
+            f"no session begins with {text!r}; `ctxdb query sessions_overview` lists them"
+        )
+    return str(found[0])

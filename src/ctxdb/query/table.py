@@ -1,0 +1,175 @@
+"""A table that fits where it is printed.
+
+On a terminal the columns share its width: numbers keep theirs, long texts give way first, then the
+words of the headings go over several lines, and at last columns at the right end are left out,
+which is said. One row of many columns is shown as a list. In a pipe nothing has to fit, and only
+very long texts are cut.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctxdb.query.cells import kind_of, shown
+from ctxdb.text import clip, clip_path, printable, width
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ctxdb.query.cells import Kind
+
+GAP = "  "
+LONGEST = 100  # columns of a text in a pipe
+SHORTEST = 12  # what a text keeps before headings are broken or columns left out
+LIST_COLUMNS = 5  # from here on a single row is a list
+BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+class Page(NamedTuple):
+    """Where a table is printed."""
+
+    columns: int | None = None  # None: a pipe
+    is_colored: bool = False
+
+
+class Table(NamedTuple):
+    """Lines, and the columns that found no room."""
+
+    lines: list[str]
+    left_out: list[str]
+
+
+class _Column:
+    """One column: its heading, its cells as text, and how wide they may be."""
+
+    def __init__(self, name: str, values: Sequence[object], *, short: bool) -> None:
+        self.kind: Kind = kind_of(name)
+        self.is_number = _is_numeric(values)
+        self.cells = [shown(value, self.kind, short=short) for value in values]
+        self.heading = [printable(name)]
+        self.widest = max(map(width, self.cells), default=0)
+        self.can_shrink = not self.is_number and self.kind not in ("time", "id")
+        self.columns = max(self.widest, width(self.heading[0]))
+
+    @property
+    def least(self) -> int:
+        words = max(map(width, self.heading))
+        return max(words, min(self.widest, SHORTEST) if self.can_shrink else self.widest)
+
+    def break_heading(self) -> None:
+        """Set the words of the heading one below the other where the cells are narrower."""
+        room = self.widest if not self.can_shrink else min(self.widest, SHORTEST)
+        lines: list[str] = []
+        for word in self.heading[0].split("_"):
+            if lines and width(lines[-1]) + 1 + width(word) <= room:
+                lines[-1] += f"_{word}"
+            else:
+                if lines:
+                    lines[-1] += "_"
+                lines.append(word)
+        self.heading = lines
+        self.columns = max(self.widest, *map(width, lines))
+
+    def fitted(self, text: str) -> str:
+        cut = clip_path if self.kind == "path" else clip
+        text = cut(text, self.columns)
+        pad = " " * (self.columns - width(text))
+        return pad + text if self.is_number else text + pad
+
+
+def lay_out(names: Sequence[str], rows: Sequence[Sequence[object]], page: Page) -> Table:
+    """Return the table's lines."""
+    if len(rows) == 1 and len(names) >= LIST_COLUMNS:
+        return Table(list(_as_list(names, rows[0], page)), [])
+    by_column = list(zip(*rows, strict=True)) if rows else [() for _ in names]
+    is_short = page.columns is not None
+    columns = [
+        _Column(name, values, short=is_short) for name, values in zip(names, by_column, strict=True)
+    ]
+    left_out: list[str] = []
+    if page.columns is None:
+        for column in columns:
+            column.columns = max(min(column.columns, LONGEST), width(column.heading[0]))
+    else:
+        kept = _fit(columns, page.columns)
+        left_out = [printable(name) for name in names[kept:]]
+        del columns[kept:]
+    return Table(list(_lines(columns, len(rows), page)), left_out)
+
+
+def _fit(columns: list[_Column], room: int) -> int:
+    """Set the columns' widths; return how many there is room for, one at least."""
+    if _needed(columns) > room:
+        _shrink(columns, room)
+    if _needed(columns) > room:
+        for column in columns:
+            column.break_heading()
+        _shrink(columns, room)
+    kept = len(columns)
+    while kept > 1 and sum(c.least for c in columns[:kept]) + len(GAP) * (kept - 1) > room:
+        kept -= 1
+    if kept < len(columns):
+        for column in columns[:kept]:
+            column.columns = max(column.widest, *map(width, column.heading))
+        _shrink(columns[:kept], room)
+    if kept == 1:
+        columns[0].columns = min(columns[0].columns, room)
+    return kept
+
+
+def _needed(columns: list[_Column]) -> int:
+    return sum(column.columns for column in columns) + len(GAP) * (len(columns) - 1)
+
+
+def _shrink(columns: list[_Column], room: int) -> None:
+    """Take from the widest texts first until it fits, or nothing more can be taken."""
+    over = _needed(columns) - room
+    while over > 0:
+        soft = [column for column in columns if column.can_shrink and column.columns > column.least]
+        if not soft:
+            return
+        widest = max(soft, key=lambda column: column.columns)
+        others = [column.columns for column in soft if column.columns < widest.columns]
+        floor = max(widest.least, max(others, default=0))
+        taken = min(over, max(widest.columns - floor, 1))
+        widest.columns -= taken
+        over -= taken
+
+
+def _lines(columns: list[_Column], rows: int, page: Page) -> Iterator[str]:
+    height = max(len(column.heading) for column in columns)
+    for n in range(height):
+        cells = []
+        for column in columns:
+            above = height - len(column.heading)
+            cells.append(column.fitted(column.heading[n - above] if n >= above else ""))
+        line = GAP.join(cells).rstrip()
+        yield f"{BOLD}{line}{PLAIN}" if page.is_colored else line
+    rule = GAP.join("─" * column.columns for column in columns)
+    yield f"{DIM}{rule}{PLAIN}" if page.is_colored else rule
+    for n in range(rows):
+        yield GAP.join(column.fitted(column.cells[n]) for column in columns).rstrip()
+
+
+def _as_list(names: Sequence[str], row: Sequence[object], page: Page) -> Iterator[str]:
+    labels = [printable(name) for name in names]
+    margin = max(map(width, labels))
+    room = (page.columns or margin + LONGEST + len(GAP)) - margin - len(GAP)
+    for name, label, value in zip(names, labels, row, strict=True):
+        kind = kind_of(name)
+        text = shown(value, kind, short=False)
+        text = (clip_path if kind == "path" else clip)(text, max(room, SHORTEST))
+        pad = " " * (margin - width(label))
+        strong = f"{BOLD}{label}{PLAIN}" if page.is_colored else label
+        yield f"{strong}{pad}{GAP}{text}".rstrip()
+
+
+def _is_numeric(values: Sequence[object]) -> bool:
+    some = False
+    for value in values:
+        if value is None:
+            continue
+        if not isinstance(value, int | float):
+            return False
+        some = True
+    return some
