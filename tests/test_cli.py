@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import stat
@@ -22,6 +23,8 @@ import typer.main
 from typer.testing import CliRunner
 
 from ctxdb import __version__, cli, entry
+from ctxdb.commands import PAIR_FLAGS
+from ctxdb.commands.declare import join_pairs
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
 
@@ -116,9 +119,9 @@ def test_the_commands_in_examples_parse(command: str) -> None:
     text = run(command, "-h").stdout.split("Example")[1].split("Options:")[0]
     group = typer.main.get_command(cli.app)
     for line in text.splitlines():
-        words = line.split()
-        if words[:1] != ["ctxdb"] or "$(" in line:
+        if not line.strip().startswith("ctxdb ") or "$(" in line:
             continue
+        words = join_pairs(shlex.split(line), PAIR_FLAGS)
         words = [word for word in words[1:] if word != "--db" and not word.endswith(".db")]
         context = group.commands[
             words[0]

@@ -6,17 +6,15 @@ It parses what is not plain, prints help and mistakes, and completes for shells.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable  # Typer reads annotations
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ctxdb import __version__
 from ctxdb.commands import COMMANDS, GROUPS, load
 from ctxdb.commands.declare import Argument, Context, Option, Parameter, parameters
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 def _new_app(name: str, **more: Any) -> typer.Typer:

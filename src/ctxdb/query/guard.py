@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SECONDS = 30.0
+SECONDS = 30.0  # unless told otherwise
 GRACE_SECONDS = 3.0  # after which a step that cannot be interrupted ends the process
 STEPS = 4000  # between two looks at the clock: about a millisecond
 VALUE_BYTES = 50_000_000

@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxdb import canned
+from ctxdb.commands.output import say
 from ctxdb.query.resolve import unknown
+from ctxdb.query.run import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def show_list(name: str, format_: str) -> None:
+    """Print all of it, or what is to be said of one."""
+    if name:
+        for line in describe(name):
+            say(line)
+        return
+    from ctxdb.query.present import write
+
+    write(Answer(*everything()), format_)
 
 
 def everything() -> tuple[list[str], Iterator[tuple[object, ...]]]:

@@ -41,7 +41,7 @@ def draw(names: Sequence[str], rows: Sequence[Row], columns: int | None) -> list
     kind = kind_of(names[y])
     points: dict[str, float] = {}
     for row in rows:
-        label = printable(str("" if row[x] is None else row[x]))
+        label = shown(row[x], kind_of(names[x]))
         value = row[y]
         points[label] = points.get(label, 0) + (value if isinstance(value, int | float) else 0)
     series = _in_time(points)

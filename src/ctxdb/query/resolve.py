@@ -50,7 +50,7 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
             above = [row for row in rows if row[2] and _is_in(folder, row[2])]
             deepest = max((len(row[2]) for row in above), default=0)
             found = [row for row in above if len(row[2]) == deepest]
-    if not found:
+    if not found and not text.startswith((".", "~")):
         found = [row for row in rows if lower in (row[2] or "").lower()]
     if not found:
         names = dict.fromkeys(row[1] for row in rows if row[1])

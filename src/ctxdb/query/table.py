@@ -43,6 +43,7 @@ class _Column:
     """One column: its heading, its cells as text, and how wide they may be."""
 
     def __init__(self, name: str, values: Sequence[object], *, short: bool) -> None:
+        self.name = name
         self.kind: Kind = kind_of(name)
         self.is_number = _is_numeric(values)
         self.cells = [shown(value, self.kind, short=short) for value in values]
@@ -52,16 +53,20 @@ class _Column:
         self.columns = max(self.widest, width(self.heading[0]))
 
     @property
+    def shortest(self) -> int:
+        """What its cells need at least."""
+        return min(self.widest, SHORTEST) if self.can_shrink else self.widest
+
+    @property
     def least(self) -> int:
-        words = max(map(width, self.heading))
-        return max(words, min(self.widest, SHORTEST) if self.can_shrink else self.widest)
+        """What it needs at least, its heading included."""
+        return max(self.shortest, *map(width, self.heading))
 
     def break_heading(self) -> None:
         """Set the words of the heading one below the other where the cells are narrower."""
-        room = self.widest if not self.can_shrink else min(self.widest, SHORTEST)
         lines: list[str] = []
         for word in self.heading[0].split("_"):
-            if lines and width(lines[-1]) + 1 + width(word) <= room:
+            if lines and width(lines[-1]) + 1 + width(word) <= self.shortest:
                 lines[-1] += f"_{word}"
             else:
                 if lines:
@@ -91,9 +96,12 @@ def lay_out(names: Sequence[str], rows: Sequence[Sequence[object]], page: Page) 
         for column in columns:
             column.columns = max(min(column.columns, LONGEST), width(column.heading[0]))
     else:
-        kept = _fit(columns, page.columns)
-        left_out = [printable(name) for name in names[kept:]]
-        del columns[kept:]
+        if _least(columns) > page.columns:
+            # What is empty anyhow goes first.
+            columns = [column for column in columns if column.widest] or columns[:1]
+        columns = columns[: _fit(columns, page.columns)]
+        there = {column.name for column in columns}
+        left_out = [printable(name) for name in names if name not in there]
     return Table(list(_lines(columns, len(rows), page)), left_out)
 
 
@@ -115,6 +123,13 @@ def _fit(columns: list[_Column], room: int) -> int:
     if kept == 1:
         columns[0].columns = min(columns[0].columns, room)
     return kept
+
+
+def _least(columns: list[_Column]) -> int:
+    """How narrow the table can get with its headings broken."""
+    return sum(
+        max(column.shortest, *map(width, column.heading[0].split("_"))) for column in columns
+    ) + len(GAP) * (len(columns) - 1)
 
 
 def _needed(columns: list[_Column]) -> int:

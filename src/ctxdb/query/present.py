@@ -1,0 +1,99 @@
+"""Ask, and print the answer in the shape that was asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ctxdb.commands.output import note, say
+from ctxdb.query.build import build
+from ctxdb.query.guard import Guarded, limit_memory
+from ctxdb.query.run import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxdb.query.build import Ask
+    from ctxdb.query.run import Answer
+    from ctxdb.query.table import Page
+
+SCREEN_ROWS = 1000  # of a table, unless --limit says otherwise
+MOST_ROWS = 1_000_000  # of everything else
+
+
+def answer(
+    ask: Ask, db_path: Path, format_: str, *, seconds: float, plot: bool = False, raw: bool = False
+) -> None:
+    """Answer a question on standard output; what else is to be said goes to standard error."""
+    limit_memory()
+    guarded = Guarded(db_path, seconds=seconds, hard=True)
+    try:
+        with guarded.asking() as conn:
+            statement = build(ask, conn)
+        is_page = format_ in ("table", "md") and not plot
+        found = run(guarded, statement, SCREEN_ROWS if is_page else MOST_ROWS)
+        if plot:
+            from ctxdb.query.plot import draw
+
+            for line in draw(found.columns, list(found.rows), page().columns):
+                say(line)
+        else:
+            write(found, format_, raw=raw)
+    finally:
+        guarded.close()
+    if statement.note:
+        note(statement.note)
+    if found.is_cut:
+        note("Truncated: there are more rows; --limit N shows N of them.")
+
+
+def write(answer: Answer, format_: str, *, raw: bool = False) -> None:
+    """Print rows in one of the formats."""
+    if format_ == "table":
+        _write_table(answer)
+        return
+    from ctxdb.query import formats
+
+    out = sys.stdout.write
+    if format_ == "csv":
+        formats.write_csv(answer.columns, answer.rows, out, raw=raw)
+    elif format_ == "json":
+        formats.write_json(answer.columns, answer.rows, out)
+    elif format_ == "jsonl":
+        formats.write_jsonl(answer.columns, answer.rows, out)
+    else:
+        formats.write_markdown(answer.columns, answer.rows, out)
+
+
+def _write_table(answer: Answer) -> None:
+    from ctxdb.query.table import lay_out
+
+    rows = list(answer.rows)
+    if not rows:
+        note("No rows.")
+        return
+    made = lay_out(answer.columns, rows, page())
+    for line in made.lines:
+        say(line)
+    if made.left_out:
+        note(f"No room for: {', '.join(made.left_out)}. --columns chooses, --format json has all.")
+
+
+def page() -> Page:
+    """What standard output is: a terminal of some width, or a pipe."""
+    from ctxdb.query.table import Page
+
+    if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]) > 0:
+        columns: int | None = int(os.environ["COLUMNS"])
+    else:
+        try:
+            columns = os.get_terminal_size(sys.stdout.fileno()).columns or None
+        except (OSError, ValueError):
+            columns = None
+    is_colored = (
+        sys.stdout.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
+    return Page(columns, is_colored)
