@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctxdb import canned
 from ctxdb.errors import UsageError
 from ctxdb.query import period
+from ctxdb.query.cells import kind_of
 from ctxdb.query.resolve import project_ids, session_id, unknown
 
 if TYPE_CHECKING:
@@ -78,10 +79,10 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     if is_sql(ask.what):
         return _sql(ask)
     subject = _subject(ask.what.replace("-", "_"), conn)
-    values, narrowing = _values(subject, ask)
-    note = _default_period(subject, narrowing, ask)
+    values, narrowing, equal = _values(subject, ask)
+    note = "" if equal else _default_period(subject, narrowing, ask)
     hidden: dict[str, list[str]] = {}
-    outside: list[str] = []
+    outside = [_equal(name, text, values) for name, text in equal.items()]
     for option, text in narrowing.items():
         for one in _filters(subject, option):
             made = _condition(option, one, text, conn, values)
@@ -159,22 +160,29 @@ def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canne
 # -- values -------------------------------------------------------------------------------------
 
 
-def _values(subject: Subject, ask: Ask) -> tuple[dict[str, Value], dict[str, str]]:
-    """Values of the query's parameters, and the options that remain to be narrowed by."""
+def _values(subject: Subject, ask: Ask) -> tuple[dict[str, Value], dict[str, str], dict[str, str]]:
+    """Values of the query's parameters; options to narrow by; columns that must have a value."""
     names = [param.name for param in subject.params]
-    for name in ask.params:
-        if name not in names:
-            has = f"it has {', '.join(names)}" if names else "it has none"
-            raise unknown(f"parameter of {subject.name}", name, names, has)
+    equal: dict[str, str] = {}
+    for name, text in ask.params.items():
+        if name in names:
+            continue
+        if name.lower() not in subject.columns:
+            has = f"it has {', '.join([*names, *subject.columns])}"
+            raise unknown(
+                f"parameter or column of {subject.name}", name, [*names, *subject.columns], has
+            )
+        equal[name.lower()] = text
     narrowing = ask.narrows
-    given = dict(ask.params)
+    given = {name: text for name, text in ask.params.items() if name in names}
     for option in list(narrowing):
         # A query that wants to be told the period itself.
         if option in names and option not in subject.filters:
             given.setdefault(option, narrowing.pop(option))
     if "limit" in names and ask.limit is not None:
         given.setdefault("limit", str(ask.limit))
-    return {param.name: _value(subject, param, given) for param in subject.params}, narrowing
+    values = {param.name: _value(subject, param, given) for param in subject.params}
+    return values, narrowing, equal
 
 
 def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> Value:
@@ -249,6 +257,19 @@ def _condition(
         return f"{name} = :_session"
     values["_model"] = text.lower()
     return f"instr(lower({name}), :_model) > 0"
+
+
+def _equal(column: str, text: str, values: dict[str, Value]) -> str:
+    """-p COLUMN VALUE: the value, whatever its case; with % a pattern; of a path whole names."""
+    values[f"_{column}"] = text
+    name = quoted(column)
+    if kind_of(column) == "path" and "%" not in text:
+        values[f"_{column}"] = f"/{text.strip('/')}/"
+        return f"instr('/' || {name} || '/', :_{column}) > 0"
+    if "%" in text:
+        return f"{name} LIKE :_{column}"
+    values[f"_{column}"] = _number(text)
+    return f"{name} = :_{column} COLLATE NOCASE"
 
 
 def _narrowed(table: str, conditions: list[str]) -> str:

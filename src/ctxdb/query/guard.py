@@ -8,7 +8,8 @@ SQL comes from scripts and from agents that have read web pages, so no single lo
 - a clock is looked at every few thousand steps; values and statements have a largest size, because
   no clock can stop a single step that makes half a gigabyte;
 - SQLite and the process have a largest amount of memory;
-- and for the one step that goes on regardless (a LIKE on a huge text), `hard` ends the process.
+- and for the one step that goes on regardless (looking for one huge text in another), `hard` ends
+  the process.
 """
 
 from __future__ import annotations
