@@ -1,0 +1,67 @@
+-- Which commits were made, because of what, with which files, and what did the turn cost?
+--   timestamp: when, newest first
+--   project: name of the project
+--   sha: the commit, as git or the client names it
+--   branch: the branch, where it is known
+--   subject: first line of its message, where git printed it
+--   prompt: the human request that led to it
+--   files_changed: files that were changed in this turn since its last commit
+--   files: their paths
+--   cost_usd: cost of the whole turn in USD; commits of one turn share it
+--   turn_commits: how many commits that turn made
+--   requests: billed requests of the turn
+--   requests_unpriced: of these, requests without a price: cost_usd is without them
+--   requests_not_final: of these, requests whose output count is a lower bound
+--   total_tokens: tokens of the turn
+--   session_id: the session
+--   turn_id: the turn
+--   tool_use_id: the call that made it
+-- filters: since=timestamp project=session_id session=session_id
+-- example: ctxdb query commits --limit 10
+WITH made AS (
+  SELECT g.id, g.timestamp, g.sha, coalesce(g.branch, m.git_branch) AS branch, g.session_id, g.turn_id, u.tool_use_id, u.result_text,
+    -- An amended commit holds what the one before it held.
+    lag(g.timestamp, CASE WHEN u.input LIKE '%--amend%' THEN 2 ELSE 1 END, '')
+      OVER (PARTITION BY g.session_id, g.turn_id ORDER BY g.timestamp, g.id) AS last_commit_at,
+    count(*) OVER (PARTITION BY g.session_id, g.turn_id) AS turn_commits
+  FROM git_operations g
+  LEFT JOIN tool_uses u ON u.id = g.tool_id
+  LEFT JOIN messages m ON m.id = u.message_id
+  WHERE g.kind = 'commit'
+)
+SELECT g.timestamp, p.name AS project, g.sha, g.branch,
+  CASE WHEN instr(g.result_text, g.sha || '] ') > 0 THEN (
+    -- [main 1a2b3c4] The first line
+    SELECT substr(rest, 1, instr(rest || char(10), char(10)) - 1)
+    FROM (SELECT substr(g.result_text, instr(g.result_text, g.sha || '] ') + length(g.sha) + 2) AS rest)
+  ) END AS subject,
+  t.prompt,
+  (
+    SELECT count(DISTINCT f.path) FROM files_touched f
+    WHERE f.turn_id = g.turn_id AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+      AND f.timestamp > g.last_commit_at AND f.timestamp <= g.timestamp
+  ) AS files_changed,
+  (
+    SELECT group_concat(path, ', ') FROM (
+      SELECT DISTINCT coalesce(f.relative_path, f.path) AS path FROM files_touched f
+      WHERE f.turn_id = g.turn_id AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+        AND f.timestamp > g.last_commit_at AND f.timestamp <= g.timestamp
+      ORDER BY 1
+    )
+  ) AS files,
+  CASE WHEN g.turn_id IS NULL THEN NULL WHEN c.requests IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd, g.turn_commits,
+  coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
+  coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens,
+  g.session_id, g.turn_id, g.tool_use_id
+FROM made g
+LEFT JOIN sessions s ON s.id = g.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN turns t ON t.id = g.turn_id
+LEFT JOIN (
+  SELECT turn_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+    sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens, sum(cost) AS cost
+  FROM _costs
+  WHERE turn_id IN (SELECT o.turn_id FROM git_operations o WHERE o.kind = 'commit')
+  GROUP BY turn_id
+) c ON c.turn_id = g.turn_id
+ORDER BY g.timestamp DESC, g.id DESC

@@ -1,0 +1,58 @@
+-- How much is here, since when, and what did it cost?
+--   first_at: first message
+--   last_at: last message
+--   days_active: local days on which a session or a turn began or ended
+--   projects: folders that sessions began in
+--   sessions: sessions
+--   turns: human requests
+--   messages: entries of conversations, each once
+--   tools: tool calls
+--   errors: calls of these that failed
+--   files_changed: files that were created, written, edited or deleted
+--   commits: commits made
+--   subagents: agents that sessions started; compaction runs, warm-ups and suggestions are not counted
+--   requests: billed requests
+--   requests_unpriced: of these, requests without a price: cost_usd is without them
+--   requests_not_final: of these, requests whose output count is a lower bound
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included
+--   cache_write_tokens: written to the cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   cost_usd: cost in USD; NULL when no request has a price
+--   models: the models that answered
+--   transcripts: transcript files
+--   transcript_bytes: their size
+--   sessions_deleted: sessions whose transcript is gone; their rows stay
+--   bad_lines: lines that could not be read
+-- example: ctxdb query overview
+SELECT (SELECT min(started_at) FROM sessions) AS first_at, (SELECT max(ended_at) FROM sessions) AS last_at,
+  (
+    SELECT count(DISTINCT date(at, 'localtime')) FROM (
+      SELECT started_at AS at FROM sessions UNION ALL SELECT ended_at FROM sessions
+      UNION ALL SELECT started_at FROM turns UNION ALL SELECT ended_at FROM turns
+    )
+  ) AS days_active,
+  (SELECT count(*) FROM projects) AS projects, (SELECT count(*) FROM sessions) AS sessions, (SELECT count(*) FROM turns) AS turns,
+  (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM tool_uses) AS tools,
+  (SELECT count(*) FROM tool_uses WHERE status = 'error' AND status <> 'ok') AS errors,
+  (
+    SELECT count(DISTINCT path) FROM files_touched
+    WHERE succeeded = 1 AND operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  ) AS files_changed,
+  (SELECT count(*) FROM git_operations WHERE kind = 'commit') AS commits,
+  (SELECT count(*) FROM agents WHERE kind NOT IN ('compact', 'prompt_suggestion', 'warmup')) AS subagents,
+  c.requests, c.requests_unpriced, coalesce(c.requests_not_final, 0) AS requests_not_final,
+  coalesce(c.input_tokens, 0) AS input_tokens, coalesce(c.output_tokens, 0) AS output_tokens,
+  coalesce(c.cache_write_tokens, 0) AS cache_write_tokens, coalesce(c.cache_read_tokens, 0) AS cache_read_tokens,
+  coalesce(c.input_tokens + c.output_tokens + c.cache_write_tokens + c.cache_read_tokens, 0) AS total_tokens,
+  CASE WHEN c.requests = 0 THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd, c.models,
+  (SELECT count(*) FROM source_files) AS transcripts, (SELECT coalesce(sum(size), 0) FROM source_files) AS transcript_bytes,
+  (SELECT count(*) FROM sessions WHERE source_deleted_at IS NOT NULL) AS sessions_deleted,
+  (SELECT coalesce(sum(bad_lines), 0) FROM source_files) AS bad_lines
+FROM (
+  SELECT count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+    sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cache_write_5m_tokens + cache_write_1h_tokens) AS cache_write_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens, sum(cost) AS cost, group_concat(DISTINCT model) AS models
+  FROM _costs
+) c

@@ -1,0 +1,63 @@
+-- What are the projects: sessions, days active, tokens, cost, files changed and last activity of each?
+--   project: name of the project; worktrees of a repository have its name
+--   path: the folder that its sessions began in
+--   sessions: sessions
+--   turns: human requests
+--   days_active: local days on which a session or a turn began or ended
+--   files_changed: files that were created, written, edited or deleted
+--   lines_added: lines added to them
+--   lines_removed: lines removed
+--   commits: commits made
+--   requests: billed requests, those of subagents included
+--   requests_unpriced: of these, requests without a price: cost_usd is without them
+--   requests_not_final: of these, requests whose output count is a lower bound
+--   total_tokens: input, output, cache writes and cache reads together
+--   output_tokens: output alone
+--   cost_usd: cost in USD; NULL when no request has a price
+--   first_active_at: first message
+--   last_active_at: last message, newest first
+--   repo_path: the folder of the repository, where path is one of its worktrees
+--   project_id: the project
+-- filters: since=last_active_at until=first_active_at project=project_id
+-- example: ctxdb query projects_overview
+SELECT p.name AS project, p.path, coalesce(s.sessions, 0) AS sessions, coalesce(s.turns, 0) AS turns, coalesce(d.days_active, 0) AS days_active,
+  coalesce(f.files_changed, 0) AS files_changed, coalesce(f.lines_added, 0) AS lines_added, coalesce(f.lines_removed, 0) AS lines_removed,
+  coalesce(s.commits, 0) AS commits, coalesce(s.requests, 0) AS requests, coalesce(s.requests_unpriced, 0) AS requests_unpriced,
+  coalesce(s.requests_not_final, 0) AS requests_not_final, coalesce(s.total_tokens, 0) AS total_tokens,
+  coalesce(s.output_tokens, 0) AS output_tokens,
+  CASE WHEN s.requests IS NULL THEN 0.0 ELSE s.cost / 1e12 END AS cost_usd,
+  s.first_active_at, s.last_active_at, p.repo_path, p.id AS project_id
+FROM projects p
+LEFT JOIN (
+  SELECT s.project_id, count(*) AS sessions, sum((SELECT count(*) FROM turns t WHERE t.session_id = s.id)) AS turns,
+    sum((SELECT count(*) FROM git_operations g WHERE g.session_id = s.id AND g.kind = 'commit')) AS commits,
+    min(s.started_at) AS first_active_at, max(s.ended_at) AS last_active_at,
+    sum(c.requests) AS requests, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final,
+    sum(c.total_tokens) AS total_tokens, sum(c.output_tokens) AS output_tokens, sum(c.cost) AS cost
+  FROM sessions s
+  LEFT JOIN (
+    SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+      sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+      sum(output_tokens) AS output_tokens, sum(cost) AS cost
+    FROM _costs
+    GROUP BY session_id
+  ) c ON c.session_id = s.id
+  GROUP BY s.project_id
+) s ON s.project_id = p.id
+LEFT JOIN (
+  SELECT project_id, count(DISTINCT date(at, 'localtime')) AS days_active
+  FROM (
+    SELECT project_id, started_at AS at FROM sessions
+    UNION ALL SELECT project_id, ended_at FROM sessions
+    UNION ALL SELECT s.project_id, t.started_at FROM turns t JOIN sessions s ON s.id = t.session_id
+    UNION ALL SELECT s.project_id, t.ended_at FROM turns t JOIN sessions s ON s.id = t.session_id
+  )
+  GROUP BY project_id
+) d ON d.project_id = p.id
+LEFT JOIN (
+  SELECT project_id, count(DISTINCT path) AS files_changed, sum(lines_added) AS lines_added, sum(lines_removed) AS lines_removed
+  FROM files_touched
+  WHERE succeeded = 1 AND operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  GROUP BY project_id
+) f ON f.project_id = p.id
+ORDER BY s.last_active_at DESC, p.path

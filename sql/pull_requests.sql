@@ -1,0 +1,66 @@
+-- What went into each pull request: sessions, turns, commits, tokens and cost?
+--   last_at: when it was last made, pushed to or linked, newest first
+--   project: name of the project
+--   pr_number: its number
+--   pr_url: its address
+--   sessions: sessions that made or named it
+--   turns: human requests that led to it: each counts for the next pull request of its session, or else for the last
+--   commits: commits of these turns
+--   files_changed: files that these turns changed
+--   requests: billed requests of these turns, those of subagents included
+--   requests_unpriced: of these, requests without a price: cost_usd is without them
+--   requests_not_final: of these, requests whose output count is a lower bound
+--   total_tokens: input, output, cache writes and cache reads together
+--   output_tokens: output alone
+--   cost_usd: cost of these turns in USD; NULL when no request has a price
+--   first_at: when it was first seen
+--   session_id: the session that first made or named it
+-- filters: since=last_at until=first_at project=session_id session=session_id
+-- example: ctxdb query pull_requests --limit 10
+WITH seen AS (
+  SELECT coalesce(g.pr_url, s.project_id || '#' || g.pr_number) AS pr, g.session_id, s.project_id, max(g.pr_number) AS pr_number, g.pr_url,
+    min(g.timestamp) AS first_at, max(g.timestamp) AS last_at
+  FROM git_operations g
+  LEFT JOIN sessions s ON s.id = g.session_id
+  WHERE g.kind = 'pr'
+  GROUP BY 1, g.session_id
+),
+led AS ( -- each turn of these sessions, and the pull request that it led to
+  SELECT t.id AS turn_id, coalesce(
+    (SELECT n.pr FROM seen n WHERE n.session_id = t.session_id AND n.first_at >= t.started_at ORDER BY n.first_at, n.pr LIMIT 1),
+    (SELECT n.pr FROM seen n WHERE n.session_id = t.session_id ORDER BY n.first_at DESC, n.pr LIMIT 1)) AS pr
+  FROM turns t
+  WHERE t.session_id IN (SELECT session_id FROM seen)
+),
+work AS (
+  SELECT l.pr, count(*) AS turns, sum((SELECT count(*) FROM git_operations g WHERE g.turn_id = l.turn_id AND g.kind = 'commit')) AS commits,
+    sum(c.requests) AS requests, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final,
+    sum(c.total_tokens) AS total_tokens, sum(c.output_tokens) AS output_tokens, sum(c.cost) AS cost
+  FROM led l
+  LEFT JOIN (
+    SELECT turn_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+      sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+      sum(output_tokens) AS output_tokens, sum(cost) AS cost
+    FROM _costs
+    WHERE turn_id IN (SELECT turn_id FROM led)
+    GROUP BY turn_id
+  ) c ON c.turn_id = l.turn_id
+  GROUP BY l.pr
+)
+SELECT max(n.last_at) AS last_at, p.name AS project, max(n.pr_number) AS pr_number, n.pr_url, count(DISTINCT n.session_id) AS sessions,
+  coalesce(w.turns, 0) AS turns, coalesce(w.commits, 0) AS commits,
+  (
+    SELECT count(DISTINCT f.path) FROM led l JOIN files_touched f ON f.turn_id = l.turn_id
+    WHERE l.pr = n.pr AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  ) AS files_changed,
+  coalesce(w.requests, 0) AS requests, coalesce(w.requests_unpriced, 0) AS requests_unpriced,
+  coalesce(w.requests_not_final, 0) AS requests_not_final, coalesce(w.total_tokens, 0) AS total_tokens,
+  coalesce(w.output_tokens, 0) AS output_tokens,
+  CASE WHEN w.requests IS NULL THEN 0.0 ELSE w.cost / 1e12 END AS cost_usd,
+  min(n.first_at) AS first_at,
+  (SELECT e.session_id FROM seen e WHERE e.pr = n.pr ORDER BY e.first_at, e.session_id LIMIT 1) AS session_id
+FROM seen n
+LEFT JOIN projects p ON p.id = n.project_id
+LEFT JOIN work w ON w.pr = n.pr
+GROUP BY n.pr
+ORDER BY last_at DESC, n.pr

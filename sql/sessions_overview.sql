@@ -1,0 +1,63 @@
+-- What are the sessions: project, title, turns, tools, errors, files changed, tokens, cost, duration and models of each?
+--   started_at: first message, newest session first
+--   project: name of the project
+--   title: what to call it
+--   turns: human requests
+--   tools: tool calls, those of subagents included
+--   errors: calls of these that failed
+--   files_changed: files that were created, written, edited or deleted
+--   lines_added: lines added to them
+--   lines_removed: lines removed
+--   subagents: agents that it started; compaction runs, warm-ups and suggestions are not counted
+--   requests: billed requests, those of subagents included
+--   requests_unpriced: of these, requests without a price: the costs are without them
+--   requests_not_final: of these, requests whose output count is a lower bound
+--   total_tokens: input, output, cache writes and cache reads together
+--   output_tokens: output alone
+--   cost_usd: cost in USD, subagents included; NULL when no request has a price
+--   cost_own_usd: cost without subagents
+--   models: the models that answered
+--   seconds: from the first to the last message
+--   ended_at: last message
+--   git_branch: last branch
+--   version: last Claude Code version
+--   relation: resume, fork or clear, where it continues another session
+--   parent_session_id: that session
+--   source_deleted_at: when its transcript was found to be gone
+--   session_id: the session; claude --resume takes it
+--   project_id: the project
+-- filters: since=ended_at until=started_at project=project_id session=session_id model=models
+-- example: ctxdb query sessions_overview --since 7d --sort cost_usd
+SELECT s.started_at, p.name AS project, s.title,
+  (SELECT count(*) FROM turns t WHERE t.session_id = s.id) AS turns,
+  (SELECT count(*) FROM tool_uses u WHERE u.session_id = s.id) AS tools,
+  (SELECT count(*) FROM tool_uses u WHERE u.session_id = s.id AND u.status = 'error') AS errors,
+  coalesce(f.files_changed, 0) AS files_changed, coalesce(f.lines_added, 0) AS lines_added, coalesce(f.lines_removed, 0) AS lines_removed,
+  (
+    SELECT count(*) FROM agents a WHERE a.session_id = s.id AND a.kind NOT IN ('compact', 'prompt_suggestion', 'warmup')
+  ) AS subagents,
+  coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
+  coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens, coalesce(c.output_tokens, 0) AS output_tokens,
+  CASE WHEN c.session_id IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
+  CASE WHEN c.session_id IS NULL THEN 0.0 ELSE (c.cost - c.cost_of_agents) / 1e12 END AS cost_own_usd,
+  CASE WHEN c.first_model = c.last_model THEN c.first_model
+    ELSE (SELECT group_concat(DISTINCT u.model) FROM usage u WHERE u.session_id = s.id) END AS models,
+  round((julianday(s.ended_at) - julianday(s.started_at)) * 86400, 1) AS seconds, s.ended_at, s.git_branch, s.version,
+  s.relation, s.parent_session_id, s.source_deleted_at, s.id AS session_id, s.project_id
+FROM sessions s
+LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN (
+  SELECT session_id, count(DISTINCT path) AS files_changed, sum(lines_added) AS lines_added, sum(lines_removed) AS lines_removed
+  FROM files_touched
+  WHERE succeeded = 1 AND operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  GROUP BY session_id
+) f ON f.session_id = s.id
+LEFT JOIN (
+  SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+    sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+    sum(output_tokens) AS output_tokens, sum(cost) AS cost, coalesce(sum(CASE WHEN is_sidechain THEN cost END), 0) AS cost_of_agents,
+    min(model) AS first_model, max(model) AS last_model
+  FROM _costs
+  GROUP BY session_id
+) c ON c.session_id = s.id
+ORDER BY s.started_at DESC, s.id
