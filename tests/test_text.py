@@ -9,25 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxdb.text import clip, clip_path, one_line, printable, safe, width
-
-HOSTILE = {
-    "OSC 52 sets the clipboard": "\x1b]52;c;cm0gLXJmIH4=\x07",
-    "OSC 8 hides an address": "\x1b]8;;http://evil.example\x1b\\click\x1b]8;;\x1b\\",
-    "CSI clears the screen": "\x1b[2J\x1b[H",
-    "C1 CSI in one character": "\x9b31mred",
-    "C1 OSC in one character": "\x9d0;title\x9c",
-    "DEL": "a\x7fb",
-    "backspaces": "rm -rf /\x08\x08\x08ls",
-    "a carriage return rewrites the line": "safe\rrm -rf /",
-    "bidi override": "\u202egnp.exe",
-    "bidi isolate": "\u2066x\u2069",
-    "bidi mark": "\u200fx\u061c",
-    "zero width space": "a\u200bb",
-    "tag characters": "\U000e0041\U000e0042",
-    "line separators": "a\u2028b\u2029c\x85d",
-    "half of a pair": "\ud800",
-    "NUL": "a\x00b",
-}
+from hostile import HOSTILE, is_harmless
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
@@ -37,10 +19,6 @@ def test_hostile_text_is_spelt_out(fit: object, text: str) -> None:
     shown = fit(text)
     assert shown.isprintable()
     shown.encode()
-
-
-def is_harmless(char: str) -> bool:
-    return char.isprintable() or char in "\u200c\u200d"
 
 
 @given(st.text())

@@ -1,0 +1,310 @@
+"""Answers on paper: tables that fit, formats that parse, and nothing hostile in any of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxdb.errors import UsageError
+from ctxdb.query import formats
+from ctxdb.query.cells import amount, duration, kind_of, money, shown
+from ctxdb.query.plot import draw
+from ctxdb.query.table import Page, lay_out
+from ctxdb.text import width
+from hostile import HOSTILE, is_harmless
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Row = tuple[Any, ...]
+SESSION = "aaaa1111-0000-4000-8000-000000000001"
+
+
+def written(
+    write: Callable[..., None], columns: Sequence[str], rows: Sequence[Row], **more: Any
+) -> str:
+    out = io.StringIO()
+    write(columns, rows, out.write, **more)
+    return out.getvalue()
+
+
+def table(columns: Sequence[str], rows: Sequence[Row], room: int | None = None) -> list[str]:
+    return lay_out(columns, rows, Page(room)).lines
+
+
+# -- cells --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("cost_usd", 3.406, "$3.41"),
+        ("cost_usd", 0, "$0.00"),
+        ("cost_usd", 0.0034, "$0.0034"),
+        ("cost_usd", 0.00000001, "<$0.0001"),
+        ("cost_usd", 1234.5, "$1,234"),
+        ("saved_usd", -2.5, "-$2.50"),
+        ("input_tokens", 9876, "9,876"),
+        ("input_tokens", 12345, "12.3k"),
+        ("tokens", 1234567, "1.2M"),
+        ("tokens", 999_960, "1.0M"),
+        ("tokens", 4_500_000_000, "4.5G"),
+        ("result_bytes", 3100, "3.1 kB"),
+        ("seconds", 200, "3m 20s"),
+        ("seconds", 0.44, "0.4s"),
+        ("seconds", 3900, "1h 05m"),
+        ("error_rate", 0.125, "12.5%"),
+        ("started_at", "2026-08-24T22:43:22.764Z", "2026-08-24 22:43"),
+        ("started_at", "no time", "no time"),
+        ("session_id", SESSION, "aaaa1111"),
+        ("session_id", "agent-7", "agent-7"),
+        ("calls", 1234567, "1,234,567"),
+        ("year", 2026, "2026"),
+        ("x", None, ""),
+        ("x", b"\x00\x01", "<2 bytes>"),
+        ("x", "two\nlines\tand  more", "two lines and more"),
+    ],
+)
+def test_a_value_is_shown_as_its_column_says(column: str, value: Any, text: str) -> None:
+    assert shown(value, kind_of(column)) == text
+
+
+def test_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    assert shown("2026-08-24T22:43:22.764Z", "time") == "2026-08-25 07:43"
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@given(st.one_of(st.integers(), st.floats()))
+def test_any_number_can_be_shown(value: float) -> None:
+    for kind in ("money", "tokens", "bytes", "seconds", "share", "plain", "id"):
+        if value == value and abs(value) != float("inf"):  # noqa: PLR0124
+            assert shown(value, kind).isprintable()  # type: ignore[arg-type]
+
+
+def test_units_round_up_to_the_next_unit() -> None:
+    assert amount(99_960) == "100k"
+    assert amount(-12_345) == "-12.3k"
+    assert money(999.999) == "$1000.00"
+    assert duration(59.7) == "1m 00s"
+
+
+# -- tables -------------------------------------------------------------------------------------
+
+WIDE: list[Row] = [
+    ("a rather long prompt about tides and lanterns " * 3, "/home/ada/code/lantern/src/app.py", 12),
+    ("日本語の長い長い長いプロンプトです", "/x", 12345),
+]
+NAMES = ["prompt", "path", "cache_write_5m_tokens"]
+
+
+def test_numbers_are_aligned_right_and_texts_left() -> None:
+    assert table(["name", "calls"], [("Bash", 7), ("Read", 1200)]) == [
+        "name  calls",
+        "────  ─────",
+        "Bash      7",
+        "Read   1200",
+    ]
+
+
+@pytest.mark.parametrize("room", [30, 40, 60, 80, 120, 200])
+def test_a_table_fits_the_terminal(room: int) -> None:
+    lines = table(NAMES, WIDE, room)
+    assert all(width(line) <= room for line in lines), lines
+
+
+@given(
+    st.lists(
+        st.tuples(st.text(max_size=80), st.integers(), st.text(max_size=40), st.none()),
+        min_size=2,
+        max_size=4,
+    ),
+    st.integers(min_value=1, max_value=150),
+)
+def test_any_table_fits_as_far_as_numbers_let_it(rows: list[Row], room: int) -> None:
+    made = lay_out(["prompt", "number_of_things", "path", "nothing_at_all"], rows, Page(room))
+    for line in made.lines:
+        assert all(map(is_harmless, line))
+        assert width(line) <= max(room, 30)
+
+
+def test_long_headings_are_broken_before_columns_are_left_out() -> None:
+    made = lay_out(["cache_write_5m_tokens", "cache_read_tokens"], [(1, 2), (3, 4)], Page(20))
+    assert made.left_out == []
+    assert made.lines[0].split() == ["cache_"]
+
+
+def test_columns_that_find_no_room_are_named_empty_ones_first() -> None:
+    names = ["first", "empty", "second", "third"]
+    made = lay_out(names, [("a" * 40, None, "b" * 40, "c" * 40)] * 2, Page(28))
+    assert made.left_out == ["empty", "third"]
+
+
+def test_a_single_row_of_many_columns_is_a_list() -> None:
+    assert table(["sessions", "cost_usd", "a", "b", "first_day"], [(3, 1.5, 1, 2, "x")]) == [
+        "sessions   3",
+        "cost_usd   $1.50",
+        "a          1",
+        "b          2",
+        "first_day  x",
+    ]
+
+
+def test_in_a_pipe_ids_are_whole_and_only_very_long_texts_are_cut() -> None:
+    lines = table(["session_id", "prompt"], [(SESSION, "x" * 90), (SESSION, "y" * 500)])
+    assert SESSION in lines[2]
+    assert "x" * 90 in lines[2]
+    assert lines[3].endswith("y…")
+    assert width(lines[3]) < 150
+
+
+def test_colors_only_where_asked() -> None:
+    plain = "".join(lay_out(["a"], [(1,), (2,)], Page(80)).lines)
+    assert "\x1b" not in plain
+    colored = "".join(lay_out(["a"], [(1,), (2,)], Page(80, is_colored=True)).lines)
+    assert colored.replace("\x1b[1m", "").replace("\x1b[2m", "").replace("\x1b[0m", "") == plain
+
+
+# -- formats ------------------------------------------------------------------------------------
+
+TEXTS = [(text,) for text in HOSTILE.values()]
+
+
+def test_json_is_exact_and_plain_ascii() -> None:
+    out = written(formats.write_json, ["a\x1b"], TEXTS)
+    assert out.isascii()
+    assert out.replace("\n", "").isprintable()
+    assert json.loads(out) == [{"a\x1b": text} for (text,) in TEXTS]
+
+
+@given(st.lists(st.tuples(st.text(), st.integers(), st.none() | st.floats(allow_nan=False))))
+def test_json_and_jsonl_give_back_what_is_stored(rows: list[Row]) -> None:
+    rows = [(a, b, None if c in (float("inf"), float("-inf")) else c) for a, b, c in rows]
+    expected = [dict(zip("abc", row, strict=True)) for row in rows]
+    assert json.loads(written(formats.write_json, "abc", rows)) == expected
+    lines = written(formats.write_jsonl, "abc", rows).splitlines()
+    assert [json.loads(line) for line in lines] == expected
+
+
+def test_json_of_bytes_and_infinity() -> None:
+    out = json.loads(written(formats.write_json, "ab", [(b"\xff", float("inf"))]))
+    assert out == [{"a": {"$base64": True, "encoded": "/w=="}, "b": "inf"}]
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\n", "\uff1d"])
+def test_csv_guards_against_formulas(start: str) -> None:
+    formula = f"{start}HYPERLINK(1)"
+    out = written(formats.write_csv, ["a", "b"], [(formula, -5)])
+    assert list(csv.reader(io.StringIO(out)))[1] == [f"'{formula}", "-5"]
+
+
+def test_csv_with_raw_is_as_stored() -> None:
+    rows = [("=1+1", -5.5, None, 'a,b\n"c" \x1b')]
+    out = written(formats.write_csv, "abcd", rows, raw=True)
+    assert list(csv.reader(io.StringIO(out)))[1] == ["=1+1", "-5.5", "", 'a,b\n"c" \x1b']
+
+
+@given(st.lists(st.tuples(st.text(), st.text())))
+def test_csv_can_be_read_again_and_has_nothing_that_steers(rows: list[Row]) -> None:
+    out = written(formats.write_csv, ["a", "b"], rows)
+    assert all(is_harmless(c) or c in "\n\t" for c in out)
+    read = list(csv.reader(io.StringIO(out)))
+    assert len(read) == len(rows) + 1
+    for row in read[1:]:
+        assert not any(cell.startswith(formats.FORMULA) for cell in row)
+
+
+def test_markdown_is_a_table_and_nothing_else() -> None:
+    rows = [
+        ("a|b", 1200),
+        ("![x](http://evil.example/?q)", 2),
+        ("<script>`&", 3),
+        ("two\nlines", 4),
+    ]
+    assert written(formats.write_markdown, ["text", "tokens"], rows).splitlines() == [
+        "| text | tokens |",
+        "| --- | ---: |",
+        "| a\\|b | 1,200 |",
+        "| !\\[x\\](http://evil.example/?q) | 2 |",
+        "| &lt;script&gt;\\`&amp; | 3 |",
+        "| two lines | 4 |",
+    ]
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("room", [None, 80])
+def test_hostile_text_steers_nothing_in_any_format(text: str, room: int | None) -> None:
+    rows: list[Row] = [(text, 1), (f"x{text}", 2)]
+    outputs = ["\n".join(table([text, "n"], rows, room)), "\n".join(draw([text, "n"], rows, room))]
+    outputs.append("\n".join(table([text, *"abcd"], [(text, 1, 2, 3, 4)], room)))
+    outputs += [
+        written(write, [text, "n"], rows)
+        for write in (
+            formats.write_json,
+            formats.write_jsonl,
+            formats.write_csv,
+            formats.write_markdown,
+        )
+    ]
+    for out in outputs:
+        assert all(c.isprintable() or c == "\n" for c in out), out
+        out.encode()
+
+
+# -- charts -------------------------------------------------------------------------------------
+
+
+def test_bars_add_up_the_rows_of_a_day_and_keep_days_without_any() -> None:
+    rows: list[Row] = [
+        ("2026-03-03", "opus", 100, 2.0),
+        ("2026-03-01", "opus", 100, 1.0),
+        ("2026-03-01", "sonnet", 100, 3.0),
+    ]
+    lines = draw(["day", "model", "tokens", "cost_usd"], rows, 61)
+    assert lines[0] == "cost_usd by day"
+    assert [line.split()[0] for line in lines[1:]] == ["2026-03-01", "2026-03-02", "2026-03-03"]
+    assert [line.split()[-1] for line in lines[1:]] == ["$4.00", "$0.00", "$2.00"]
+    assert lines[1].count("█") == 2 * lines[3].count("█")
+    assert all(width(line) <= 61 for line in lines)
+
+
+def test_many_points_are_a_line_that_fits() -> None:
+    rows: list[Row] = [(f"2026-{1 + n // 28:02}-{1 + n % 28:02}", n) for n in range(300)]
+    lines = draw(["day", "requests"], rows, 70)
+    assert all(width(line) <= 70 for line in lines)
+    assert "2026-01-01" in lines[-2]
+
+
+def test_a_week_is_a_map_of_hours() -> None:
+    rows: list[Row] = [(1, 9, 10, 5), (1, 10, 1, 0), (5, 23, 5, 1)]
+    lines = draw(["weekday", "hour", "turns", "tokens"], rows, 80)
+    assert lines[0] == "turns by weekday and hour"
+    assert lines[2].startswith("Monday")
+    assert lines[2].count("█") == 2
+    assert lines[2].count("░") == 2
+    assert lines[3].startswith("Friday")
+
+
+def test_what_cannot_be_drawn_is_said() -> None:
+    with pytest.raises(UsageError, match="no column of numbers"):
+        draw(["a", "b"], [("x", "y")], 80)
+    with pytest.raises(UsageError, match="no rows"):
+        draw(["a", "b"], [], 80)
+
+
+@given(
+    st.lists(st.tuples(st.text(max_size=12), st.floats(-1e9, 1e9)), min_size=1, max_size=90),
+    st.integers(20, 120),
+)
+def test_anything_with_numbers_can_be_drawn(rows: list[Row], room: int) -> None:
+    for line in draw(["label", "value"], rows, room):
+        assert all(map(is_harmless, line))

@@ -1,0 +1,86 @@
+"""What people mean by a time, in their own time zone."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxdb.errors import UsageError
+from ctxdb.query.period import since, until
+
+NOW = datetime.fromisoformat("2026-11-18T15:30")  # a Wednesday, local time
+
+
+@pytest.mark.parametrize(
+    ("word", "begin", "end"),
+    [
+        ("7d", "2026-11-11T00:00", "2026-11-12T00:00"),
+        ("1 day ago", "2026-11-17T00:00", "2026-11-18T00:00"),
+        ("2w", "2026-11-04T00:00", "2026-11-05T00:00"),
+        ("24h", "2026-11-17T15:30", "2026-11-17T15:30"),
+        ("90min", "2026-11-18T14:00", "2026-11-18T14:00"),
+        ("1mo", "2026-10-18T00:00", "2026-10-19T00:00"),
+        ("1y", "2025-11-18T00:00", "2025-11-19T00:00"),
+        ("today", "2026-11-18T00:00", "2026-11-19T00:00"),
+        ("yesterday", "2026-11-17T00:00", "2026-11-18T00:00"),
+        ("Monday", "2026-11-16T00:00", "2026-11-17T00:00"),
+        ("thursday", "2026-11-12T00:00", "2026-11-13T00:00"),
+        ("wednesday", "2026-11-18T00:00", "2026-11-19T00:00"),
+        ("this week", "2026-11-16T00:00", "2026-11-23T00:00"),
+        ("last  week", "2026-11-09T00:00", "2026-11-16T00:00"),
+        ("this month", "2026-11-01T00:00", "2026-12-01T00:00"),
+        ("last month", "2026-10-01T00:00", "2026-11-01T00:00"),
+        ("last year", "2025-01-01T00:00", "2026-01-01T00:00"),
+        ("2026-08-01", "2026-08-01T00:00", "2026-08-02T00:00"),
+        ("2026-08", "2026-08-01T00:00", "2026-09-01T00:00"),
+        ("2026-12", "2026-12-01T00:00", "2027-01-01T00:00"),
+        ("2026", "2026-01-01T00:00", "2027-01-01T00:00"),
+        ("2026-08-01T10:15", "2026-08-01T10:15", "2026-08-01T10:15"),
+        ("2026-08-01 10:15", "2026-08-01T10:15", "2026-08-01T10:15"),
+        ("2026-08-01T10:15:00Z", "2026-08-01T10:15", "2026-08-01T10:15"),
+        ("2026-08-01T10:15+02:00", "2026-08-01T08:15", "2026-08-01T08:15"),
+    ],
+)
+def test_a_word_begins_and_ends(word: str, begin: str, end: str) -> None:
+    assert since(word, NOW) == f"{begin}:00.000Z"
+    assert until(word, NOW) == f"{end}:00.000Z"
+
+
+def test_all_is_no_bound() -> None:
+    assert since("all") is None
+    assert until("ALL") is None
+
+
+@pytest.mark.parametrize(
+    "word", ["", "soon", "7", "30m", "2026-13", "2026-02-30", "99999y", "-7d", "0000", "\x1b[2J"]
+)
+def test_nonsense_is_refused_with_examples(word: str) -> None:
+    with pytest.raises(UsageError, match="7d, 24h"):
+        since(word, NOW)
+
+
+def test_days_are_local_also_when_the_clocks_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    assert since("2026-03-29") == "2026-03-28T23:00:00.000Z"  # winter time at midnight
+    assert until("2026-03-29") == "2026-03-29T22:00:00.000Z"  # summer time a day later
+    assert since("2026-08") == "2026-07-31T22:00:00.000Z"
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def test_the_last_day_of_a_month_has_a_month_before() -> None:
+    assert since("1mo", datetime.fromisoformat("2026-03-31T12:00")) == "2026-02-28T00:00:00.000Z"
+
+
+@given(st.text(max_size=20))
+def test_any_text_is_a_time_or_a_usage_error(text: str) -> None:
+    try:
+        found = since(text, NOW)
+    except UsageError:
+        return
+    assert found is None or found.endswith("Z")
