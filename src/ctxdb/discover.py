@@ -75,6 +75,7 @@ class Scan:
     roots: list[str] = field(default_factory=list)  # every root asked for, missing ones too
     empty_roots: dict[str, int] = field(default_factory=dict)  # root without any entry -> st_dev
     unseen: set[str] = field(default_factory=set)  # paths at or below which nothing is known
+    folders: dict[str, int] = field(default_factory=dict)  # each folder met -> its st_mtime_ns
 
 
 def scan(roots: Sequence[str]) -> Scan:
@@ -92,6 +93,31 @@ def scan(roots: Sequence[str]) -> Scan:
     found.unseen.update(found.missing_roots)
     found.unseen.update(path for path, _ in found.unreadable)
     return found
+
+
+def look_into(folder: str, root: str, found: Scan) -> list[str]:
+    """Add what is directly in one folder to a scan, and return the folders in it.
+
+    Raises OSError when the folder cannot be listed.
+    """
+    with os.scandir(folder) as entries:
+        return [path for path, _ in _take(entries, root, found)]
+
+
+def look_at(path: str, root: str) -> FoundFile | None:
+    """One transcript by its path; None when there is none. Raises OSError as `os.lstat` does."""
+    name = os.path.basename(path)
+    if not name.endswith(SUFFIX) or name == JOURNAL:
+        return None
+    try:
+        info = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISREG(info.st_mode):
+        return None
+    return FoundFile(
+        path, root, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
+    )
 
 
 def covers(scan: Scan, path: str, dev: int | None = None) -> bool:
@@ -191,6 +217,7 @@ def _walk_root(root: str, found: Scan, seen: set[tuple[int, int]]) -> None:
     except OSError as error:
         found.unreadable.append((root, _reason(error)))
         return
+    found.folders[root] = info.st_mtime_ns
     waiting = [(root, (info.st_dev, info.st_ino))]
     while waiting:
         folder, identity = waiting.pop()
@@ -217,6 +244,7 @@ def _take(
         try:
             if entry.is_dir(follow_symlinks=False):
                 info = entry.stat(follow_symlinks=False)
+                found.folders[entry.path] = info.st_mtime_ns
                 yield entry.path, (info.st_dev, info.st_ino)
             elif entry.is_symlink():
                 # What was moved away and left a link behind has not vanished.

@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from ctxdb.discover import FoundFile, Scan, covers, scan, store_path
 from ctxdb.errors import CtxdbError
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
 from ctxdb.lock import WriterLock
-from ctxdb.progress import Progress, human_bytes
+from ctxdb.progress import Progress
 from ctxdb.reader import (
     InlineReader,
     Lines,
@@ -34,6 +34,7 @@ from ctxdb.reader import (
     read_apart,
     read_lines,
 )
+from ctxdb.report import SyncReport
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import agents, sessions, sources
@@ -56,69 +57,17 @@ SECOND_PROCESS_BYTES = 24 << 20  # less than this is read before a second proces
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
-@dataclass(slots=True)
-class SyncReport:
-    """What a pass did."""
-
-    files: int = 0
-    new_files: int = 0
-    grown_files: int = 0
-    rewritten_files: int = 0
-    renamed_files: int = 0
-    missing_files: int = 0
-    unreadable_files: int = 0
-    lines_read: int = 0
-    bad_lines: int = 0
-    bytes_read: int = 0
-    seconds: float = 0.0
-    missing_roots: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, object]:
-        """Stable names for programs."""
-        return asdict(self)
-
-    def lines(self) -> Iterator[str]:
-        """What it did, for people."""
-        if not self.files and not self.missing_files:
-            yield "No transcripts found."
-            for root in self.missing_roots:
-                yield f"  {root}: no such folder"
-            return
-        if self.lines_read:
-            yield (
-                f"Read {self.lines_read:,} new lines ({human_bytes(self.bytes_read)}) from"
-                f" {self.files:,} files in {self.seconds:.1f} s."
-            )
-        else:
-            yield f"Nothing new in {self.files:,} files ({self.seconds:.2f} s)."
-        kinds = (
-            ("new", self.new_files),
-            ("grown", self.grown_files),
-            ("rewritten", self.rewritten_files),
-            ("renamed", self.renamed_files),
-            ("gone (rows are kept)", self.missing_files),
-        )
-        if any(n for _, n in kinds):
-            yield "Files: " + ", ".join(f"{n:,} {name}" for name, n in kinds if n) + "."
-        if self.bad_lines:
-            yield f"{self.bad_lines:,} lines could not be read; `ctxdb status` names them."
-        for problem in self.problems[:10]:
-            yield f"Could not read {problem}"
-        if len(self.problems) > 10:
-            yield f"... and {len(self.problems) - 10:,} more"
-
-
 def utc_now() -> str:
     """This moment, as transcripts write it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @dataclass(slots=True)
-class _Work:
+class Work:
     """A file with something to read."""
 
     item: sources.KnownFile
+    found: FoundFile
     size: int
 
 
@@ -135,6 +84,7 @@ class Pass:
         self.announced = False  # a huge line is marked in the database as being read
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
+        self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
 
     def run(self) -> SyncReport:
         """Bring the database up to date with the files."""
@@ -163,19 +113,16 @@ class Pass:
 
     # -- what has changed ----------------------------------------------------------------------
 
-    def _look(self, found: Scan) -> list[_Work]:
+    def _look(self, found: Scan) -> list[Work]:
         known = sources.load_known(self.conn)
         paths = {store_path(file.path)[0]: file for file in found.files}
         gone = {path: item for path, item in known.items() if path not in paths}
         by_inode = {(i.known.dev, i.known.ino): i for i in gone.values() if i.known.ino}
-        work: list[_Work] = []
+        work: list[Work] = []
         changed: list[tuple[str, FoundFile]] = []
         for path, file in paths.items():
-            item = known.get(path)
-            settled = item is not None and item.state in ("ok", "partial")
-            if item is not None and settled and same_stat(item.known, file):
-                continue
-            changed.append((path, file))
+            if differs(known.get(path), file):
+                changed.append((path, file))
         self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
         if self.has_changes:
             with write_transaction(self.conn):
@@ -192,7 +139,7 @@ class Pass:
         file: FoundFile,
         by_inode: dict[tuple[int, int], sources.KnownFile],
         gone: dict[str, sources.KnownFile],
-    ) -> _Work | None:
+    ) -> Work | None:
         """Open a file that looks changed, and say what has happened to it."""
         try:
             fd = open_regular(file.path)
@@ -226,7 +173,7 @@ class Pass:
             elif not item.file.fresh:
                 self.report.grown_files += 1
             self._read_sidecars(item, file)
-            return _Work(item, now.st_size)
+            return Work(item, file, now.st_size)
         except OSError as e:
             self._unreadable(item, file, e)
             return None
@@ -238,6 +185,7 @@ class Pass:
         self.report.unreadable_files += 1
         self.report.problems.append(f"{file.path}: {reason}")
         if error.errno in _NO_DESCRIPTORS:
+            self.not_now.append(file)
             return  # the machine's trouble, not the file's: the next pass tries again
         if item is None:
             item = sources.add_file(self.conn, file, self.now)
@@ -274,7 +222,7 @@ class Pass:
 
     # -- reading and storing -------------------------------------------------------------------
 
-    def _read(self, work: list[_Work], total: int) -> None:
+    def _read(self, work: list[Work], total: int) -> None:
         tasks = [self._task(w) for w in work]
         reader: Reader = InlineReader()
         if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
@@ -283,6 +231,8 @@ class Pass:
         size = lines = 0
         try:
             for done, (one, task) in enumerate(zip(work, tasks, strict=True)):
+                if self._is_time_to_stop(size + self.uncommitted, work[done:]):
+                    break
                 try:
                     for found in self._chunks(reader, one, task):
                         batch.append(found)
@@ -304,11 +254,11 @@ class Pass:
             reader.close()
             self._commit()
 
-    def _task(self, one: _Work) -> Task:
+    def _task(self, one: Work) -> Task:
         file = one.item.file
         return Task(one.item.open_path, file.offset, file.agent_id is not None)
 
-    def _chunks(self, reader: Reader, one: _Work, task: Task) -> Iterator[Chunk]:
+    def _chunks(self, reader: Reader, one: Work, task: Task) -> Iterator[Chunk]:
         file = one.item.file
         at = file.offset
         for found in reader.read(task):
@@ -316,9 +266,19 @@ class Pass:
                 yield from self._large(one, at)
                 return
             yield _chunk(file, found)
+            if self._is_enough(one, found):
+                return
             at = found.end
 
-    def _large(self, one: _Work, offset: int) -> Iterator[Chunk]:
+    def _is_enough(self, _one: Work, _found: Lines) -> bool:
+        """A pass reads each file to its end; the daemon has others to serve."""
+        return False
+
+    def _is_time_to_stop(self, _read: int, _left: list[Work]) -> bool:
+        """A pass reads all files; the daemon, a bit of them in each turn."""
+        return False
+
+    def _large(self, one: Work, offset: int) -> Iterator[Chunk]:
         """From a huge line on, each such line apart."""
         file = one.item.file
         fd = open_regular(one.item.open_path)
@@ -330,12 +290,12 @@ class Pass:
                     found = self._huge_line(one, fd, offset)
                 yield _chunk(file, found)
                 offset = found.end
-                if found.at_end:
+                if found.at_end or self._is_enough(one, found):
                     return
         finally:
             os.close(fd)
 
-    def _huge_line(self, one: _Work, fd: int, offset: int) -> Lines:
+    def _huge_line(self, one: Work, fd: int, offset: int) -> Lines:
         """Announce the line in the database, then parse it: nobody shall die of it for ever.
 
         It may have been killed for another reason. So the second try is made in a process of its
@@ -404,8 +364,11 @@ class Pass:
                     self.conn.execute("ROLLBACK")
                 raise
 
-    def _failed(self, one: _Work, error: OSError) -> None:
-        if error.errno in _NO_DESCRIPTORS or error.errno == errno.ENOENT:
+    def _failed(self, one: Work, error: OSError) -> None:
+        if error.errno in _NO_DESCRIPTORS:
+            self.not_now.append(one.found)
+            return
+        if error.errno == errno.ENOENT:
             return
         reason = (error.strerror or str(error)).lower()
         self.report.unreadable_files += 1
@@ -413,6 +376,11 @@ class Pass:
         self._commit()
         with write_transaction(self.conn):
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
+
+
+def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:
+    """True unless stat alone proves that nothing has happened to a file."""
+    return item is None or item.state not in ("ok", "partial") or not same_stat(item.known, file)
 
 
 def _chunk(file: SourceFile, found: Lines) -> Chunk:

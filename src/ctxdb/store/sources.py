@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from ctxdb.discover import FoundFile, role_of, store_path
 from ctxdb.identity import Known
@@ -22,21 +24,43 @@ class KnownFile:
     open_path: str | bytes
 
 
+_COLUMNS = (
+    'id, path, session_id, agent_id, workflow_run, generation, "offset", root, size,'
+    " dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes"
+)
+
+
 def load_known(conn: sqlite3.Connection) -> dict[str, KnownFile]:
     """All files by their stored path."""
+    return {row[1]: _known(row) for row in conn.execute(f"SELECT {_COLUMNS} FROM source_files")}
+
+
+def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
+    """Those files that are known, by their stored path."""
     found: dict[str, KnownFile] = {}
-    for row in conn.execute(
-        'SELECT id, path, session_id, agent_id, workflow_run, generation, "offset", root, size,'
-        " dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes FROM source_files"
-    ):
-        (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
-        dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes = row[9:]
-        file = SourceFile(
-            file_id, path, session_id, agent_id, run, "", generation, offset, root or ""
-        )
-        known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
-        found[path] = KnownFile(file, known, state, attempting, path_bytes or path)
+    for path in paths:
+        row = conn.execute(
+            f"SELECT {_COLUMNS} FROM source_files WHERE path = ?", (path,)
+        ).fetchone()
+        if row is not None:
+            found[path] = _known(row)
     return found
+
+
+def load_by_inode(conn: sqlite3.Connection, dev: int, ino: int) -> list[KnownFile]:
+    """Those files that were last seen with that inode."""
+    rows = conn.execute(
+        f"SELECT {_COLUMNS} FROM source_files WHERE ino = ? AND dev = ?", (ino, dev)
+    )
+    return [_known(row) for row in rows]
+
+
+def _known(row: tuple[Any, ...]) -> KnownFile:
+    (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
+    dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes = row[9:]
+    file = SourceFile(file_id, path, session_id, agent_id, run, "", generation, offset, root or "")
+    known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
+    return KnownFile(file, known, state, attempting, path_bytes or path)
 
 
 def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:

@@ -1,0 +1,108 @@
+"""One turn of the daemon: a pass over some files, within limits, in one transaction."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ctxdb.discover import FoundFile, Scan, store_path
+from ctxdb.ingest import Pass, SyncReport, Work, differs
+from ctxdb.progress import NullProgress
+from ctxdb.store import sources
+from ctxdb.store.connection import write_transaction
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from ctxdb.reader import Lines
+
+TURN_BYTES = 4 << 20  # stored in well under a second
+TURN_SECONDS = 0.25
+
+
+@dataclass(slots=True)
+class Limits:
+    """How much one turn does: a chunk of each file, and no more than this of all."""
+
+    bytes: int = TURN_BYTES
+    seconds: float = TURN_SECONDS
+    began: float = field(default_factory=time.monotonic)
+
+    def are_reached(self, read: int) -> bool:
+        """True when what is left is for another turn."""
+        return read >= self.bytes or time.monotonic() - self.began >= self.seconds
+
+
+class Turn(Pass):
+    """What is new in some files."""
+
+    def __init__(self, conn: sqlite3.Connection, limits: Limits | None = None) -> None:
+        super().__init__(conn, (), NullProgress())
+        self.limits = limits or Limits()
+        self.unfinished: list[FoundFile] = []  # left for another turn
+
+    def find(self, found: Scan) -> list[FoundFile]:
+        """Settle what has come, gone or moved; return the files with something to read."""
+        return [work.found for work in self._look(found)]
+
+    def take(self, files: Sequence[FoundFile]) -> SyncReport:
+        """Read on in these files."""
+        self.report.files = len(files)
+        paths = {store_path(file.path)[0]: file for file in files}
+        known = sources.load_some(self.conn, paths)
+        changed = [(path, file) for path, file in paths.items() if differs(known.get(path), file)]
+        if not changed:
+            return self.report
+        came_back = any(item.state == "missing" for item in known.values())
+        gc.disable()
+        try:
+            self.conn.execute("BEGIN IMMEDIATE")
+            by_inode, gone = self._moved(changed, known)
+            looked = [self._look_at(known.get(p), file, by_inode, gone) for p, file in changed]
+            self._read([work for work in looked if work is not None], 0)
+            if came_back or self.report.renamed_files:
+                self.settle()
+        except BaseException as e:
+            if self.conn.in_transaction:
+                self.conn.execute("ROLLBACK")
+            self._survived(e)
+            raise
+        finally:
+            gc.enable()
+        return self.report
+
+    def settle(self) -> None:
+        """Say which sessions have no transcript left: known when all that was found is read."""
+        with write_transaction(self.conn):
+            sources.mark_deleted_sessions(self.conn, self.now)
+
+    def _moved(
+        self, changed: list[tuple[str, FoundFile]], known: dict[str, sources.KnownFile]
+    ) -> tuple[dict[tuple[int, int], sources.KnownFile], dict[str, sources.KnownFile]]:
+        """Known files that are gone and whose inode one of the unknown files has."""
+        by_inode: dict[tuple[int, int], sources.KnownFile] = {}
+        gone: dict[str, sources.KnownFile] = {}
+        for path, file in changed:
+            if path in known:
+                continue
+            for item in sources.load_by_inode(self.conn, file.dev, file.ino):
+                if not os.path.lexists(item.open_path):
+                    by_inode[file.dev, file.ino] = gone[item.file.path] = item
+        return by_inode, gone
+
+    def _is_enough(self, one: Work, found: Lines) -> bool:
+        """One chunk of each file is enough: the others wait."""
+        if found.at_end:
+            return False
+        self.unfinished.append(one.found)
+        return True
+
+    def _is_time_to_stop(self, read: int, left: list[Work]) -> bool:
+        if not self.limits.are_reached(read):
+            return False
+        self.unfinished += [work.found for work in left]
+        return True
