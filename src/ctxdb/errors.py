@@ -57,7 +57,11 @@ class LockHeld(CtxdbError):
     def __init__(self, db_path: os.PathLike[str] | str, pid: int | None, version: str = "") -> None:
         who = "another process" if pid is None else f"process {pid}"
         running = f" (ctxdb {version})" if version else ""
-        super().__init__(f"{who}{running} is writing to {db_path}; try again later, or use --wait")
+        if version.endswith(" daemon"):
+            text = f"{who}{running} is already running and keeps {db_path} up to date"
+        else:
+            text = f"{who}{running} is writing to {db_path}; try again later, or use --wait"
+        super().__init__(text)
         self.db_path = db_path
         self.pid = pid
         self.version = version

@@ -3,7 +3,7 @@
 The lock is an flock on ``<database>.lock``: the kernel drops it when the process dies, however it
 dies, so there is never a stale one to clean up. The file itself stays (removing it would let two
 processes lock two different files of the same name) and says who holds the lock: ``pid version``.
-Those words are for people; only the flock counts.
+The daemon adds that word. They are for people; only the flock counts.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class WriterLock:
     With `wait` it blocks until the lock is free, else it raises LockHeld at once.
     """
 
-    def __init__(self, db_path: Path, *, wait: bool = False) -> None:
+    def __init__(self, db_path: Path, *, wait: bool = False, role: str = "") -> None:
         self.db_path = db_path
+        self.role = role  # told to whoever finds it held
         self.path = lock_path(db_path)
         self.wait = wait
         self._fd: int | None = None
@@ -62,7 +63,7 @@ class WriterLock:
                 raise
             os.close(fd)  # somebody removed the file while we waited for it
         os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {__version__}\n".encode(), 0)
+        os.pwrite(fd, f"{os.getpid()} {__version__} {self.role}".rstrip().encode() + b"\n", 0)
         self._fd = fd
         _held.add(self)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import NoDatabase
+from ctxdb.live.report import DaemonReport, daemon_report
 from ctxdb.lock import current_writer
 from ctxdb.progress import human_bytes
 from ctxdb.store.connection import naming_damage, open_reader
@@ -50,12 +51,13 @@ class StatusReport:
     bad_lines: int = 0
     last_read_at: str | None = None
     writer_pid: int | None = None
+    daemon: DaemonReport | None = None
     newer_schema: list[str] = field(default_factory=list)
     problems: list[dict[str, object]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
         """Stable names for programs."""
-        return asdict(self)
+        return asdict(self) | {"daemon": self.daemon.as_dict() if self.daemon else None}
 
     def lines(self) -> Iterator[str]:
         """One screen, for people."""
@@ -63,6 +65,8 @@ class StatusReport:
             yield f"Database     {self.database}: not there yet; `ctxdb sync` makes it"
             for root in self.roots:
                 yield f"Transcripts  {root}"
+            if self.daemon is not None and self.daemon.running:
+                yield from self.daemon.lines()
             return
         yield f"Database     {self.database} ({human_bytes(self.bytes_on_disk)})"
         if self.newer_schema:
@@ -78,7 +82,9 @@ class StatusReport:
         yield f"Transcripts  {self.files:,} files{kept}"
         behind = human_bytes(self.bytes_behind) if self.bytes_behind else "nothing"
         yield f"Behind       {behind}; last read {self.last_read_at or 'never'}"
-        if self.writer_pid is not None:
+        if self.daemon is not None:
+            yield from self.daemon.lines()
+        if self.writer_pid is not None and not (self.daemon and self.daemon.running):
             yield f"Writer       process {self.writer_pid} is writing now"
         if self.bad_lines or self.files_unreadable:
             yield (
@@ -93,6 +99,7 @@ class StatusReport:
 def collect(config: Config) -> StatusReport:
     """Look at the database without changing it, and at the files by stat only."""
     report = StatusReport(str(config.db_path), exists=False, roots=list(config.roots))
+    report.daemon = daemon_report(config.db_path)
     try:
         conn = open_reader(config.db_path)
     except NoDatabase:

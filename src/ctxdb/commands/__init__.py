@@ -15,15 +15,25 @@ if TYPE_CHECKING:
 COMMANDS = {
     "sync": "ctxdb.commands.sync:sync",
     "query": "ctxdb.commands.query:query",
+    "watch": "ctxdb.commands.daemon:watch",
+    "daemon start": "ctxdb.commands.daemon:start",
+    "daemon stop": "ctxdb.commands.daemon:stop",
+    "daemon restart": "ctxdb.commands.daemon:restart",
+    "daemon status": "ctxdb.commands.daemon:status",
+    "daemon install": "ctxdb.commands.daemon:install",
+    "daemon uninstall": "ctxdb.commands.daemon:uninstall",
+    "daemon logs": "ctxdb.commands.daemon:logs",
     "status": "ctxdb.commands.basics:status",
     "path": "ctxdb.commands.basics:path",
     "verify": "ctxdb.commands.verify:verify",
     "demo": "ctxdb.commands.demo:demo",
     "paths": "ctxdb.commands.basics:paths",
 }
-GROUPS: dict[str, str] = {}  # what --help says of a group
+GROUPS = {  # what --help says of a group
+    "daemon": "Keep the database up to date all the time, in the background.",
+}
 # Asked all day, so read without Typer, whose import takes as long as their answer.
-EVERYDAY = frozenset({"status", "path", "query", "search", "show"})
+EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show"})
 PAIR_FLAGS = frozenset({"-p", "--param"})
 
 

@@ -82,7 +82,7 @@ def runtime_dir() -> Path | None:
     """The user's runtime folder, if there is one that is only theirs."""
     value = os.environ.get("XDG_RUNTIME_DIR", "") or f"/run/user/{os.geteuid()}"
     try:
-        found = os.stat(value)  # noqa: PTH116
+        found = os.stat(value)
     except OSError:
         return None
     is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
@@ -145,7 +145,7 @@ def running(db_path: Path) -> Health | None:
 def process_started(pid: int) -> int:
     """When a process began, in ticks since boot; 0 where that cannot be told."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may hold anything; after it the fields are numbers.
             return int(file.read().rpartition(b")")[2].split()[19])
     except (OSError, IndexError, ValueError):

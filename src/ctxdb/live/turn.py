@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.discover import FoundFile, Scan, store_path
-from ctxdb.ingest import Pass, SyncReport, Work, differs
+from ctxdb.ingest import Pass, Work, differs
 from ctxdb.progress import NullProgress
+from ctxdb.report import SyncReport
 from ctxdb.store import sources
 from ctxdb.store.connection import write_transaction
 
@@ -43,7 +44,8 @@ class Turn(Pass):
     def __init__(self, conn: sqlite3.Connection, limits: Limits | None = None) -> None:
         super().__init__(conn, (), NullProgress())
         self.limits = limits or Limits()
-        self.unfinished: list[FoundFile] = []  # left for another turn
+        self.unfinished: list[str] = []  # paths with more to read
+        self.unreached: list[str] = []  # paths that were left for another turn
 
     def find(self, found: Scan) -> list[FoundFile]:
         """Settle what has come, gone or moved; return the files with something to read."""
@@ -98,11 +100,11 @@ class Turn(Pass):
         """One chunk of each file is enough: the others wait."""
         if found.at_end:
             return False
-        self.unfinished.append(one.found)
+        self.unfinished.append(one.found.path)
         return True
 
     def _is_time_to_stop(self, read: int, left: list[Work]) -> bool:
         if not self.limits.are_reached(read):
             return False
-        self.unfinished += [work.found for work in left]
+        self.unreached += [work.found.path for work in left]
         return True

@@ -104,6 +104,8 @@ def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
         if only_here := _sessions_only_here(path):
             why += f" ({only_here:,} sessions are only in it: their transcripts are deleted)"
         return DamagedDatabase(path, why)
+    if "readonly" in text:
+        return CtxdbError(f"{path}: {text}; make it and its folder writable: chmod u+w")
     return CtxdbError(f"{path}: {text}")
 
 
@@ -132,21 +134,24 @@ def naming_damage(path: Path) -> Iterator[None]:
         raise
 
 
-def open_writer(path: Path) -> sqlite3.Connection:
-    """The one connection that writes. The caller holds the writer lock."""
+def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """The one connection that writes. The caller holds the writer lock.
+
+    Whoever else holds the database is waited for so many seconds, each time.
+    """
     _check_sqlite()
     _make_private(path)
     _check_header(path)
     try:
         conn = sqlite3.connect(
             path,
-            timeout=BUSY_SECONDS,
+            timeout=wait,
             isolation_level=None,
             cached_statements=STATEMENTS,
         )
         conn.execute("PRAGMA page_size = 8192")  # fewer overflow pages under long texts
         _check_application(conn, path)
-        _use_wal(conn)
+        _use_wal(conn, wait)
         conn.execute("PRAGMA synchronous = NORMAL")
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
@@ -157,9 +162,9 @@ def open_writer(path: Path) -> sqlite3.Connection:
     return conn
 
 
-def _use_wal(conn: sqlite3.Connection) -> None:
+def _use_wal(conn: sqlite3.Connection, wait: float) -> None:
     """Switch to WAL. SQLite does not wait for others who do the same at this moment, so we do."""
-    give_up = time.monotonic() + BUSY_SECONDS
+    give_up = time.monotonic() + wait
     while True:
         try:
             conn.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,269 @@
+"""The daemon from start to end: lock, signals, health, and the loop between them."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import signal
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctxdb import __version__
+from ctxdb.errors import CtxdbError, LockHeld
+from ctxdb.ingest import utc_now
+from ctxdb.live import health as beats
+from ctxdb.live.database import Database, trouble_of
+from ctxdb.live.health import Health
+from ctxdb.live.hints import Hints, Wakeup
+from ctxdb.live.intake import Intake
+from ctxdb.live.loop import Loop
+from ctxdb.live.notify import Notifier
+from ctxdb.live.rescan import Rescan
+from ctxdb.live.watching import Watcher
+from ctxdb.lock import WriterLock
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ctxdb.config import Config
+    from ctxdb.live.logs import Log
+
+WRITE_SECONDS = 1.0  # between two writings of the health file, unless the state changes
+LOCK_SECONDS = 0.25  # between two tries for the lock
+MOST_SECONDS = 60.0  # between two rounds
+INTERRUPTED = 130
+
+
+class Daemon:
+    """One database, kept up to date until told to stop."""
+
+    def __init__(self, config: Config, log: Log, *, wait: bool = False) -> None:
+        self.config = config
+        self.log = log
+        self.wait = wait
+        self.wakeup = Wakeup()
+        self.stop_signal = 0
+        self.rescan_asked = False
+        self.notifier = Notifier()
+        self.path: Path = beats.health_path(config.db_path)
+        in_runtime = beats.runtime_dir() is not None  # memory, not disk
+        pid = os.getpid()
+        self.health = Health(
+            pid=pid,
+            process_started=beats.process_started(pid),
+            version=__version__,
+            database=str(config.db_path),
+            roots=list(config.roots),
+            started_at=utc_now(),
+            beat_seconds=beats.BEAT_SECONDS if in_runtime else 0.0,
+        )
+        self.database = Database(config.db_path)
+        self.hints = Hints(self.wakeup)
+        self.rescan = Rescan(config.roots)
+        self.intake = Intake(self.database, self.rescan, self.health, log)
+        self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
+        self._wrote: Health | None = None
+        self._wrote_at = self._pinged_at = float("-inf")
+        self._was_busy = True
+
+    # -- from outside --------------------------------------------------------------------------
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End after this turn. Safe in a signal handler and from any thread."""
+        self.stop_signal = number
+        self.wakeup.set()
+
+    def _on_stop(self, number: int, _frame: FrameType | None) -> None:
+        if self.stop_signal and number == signal.SIGINT:
+            os._exit(INTERRUPTED)  # asked twice: SQLite takes care of a half-written turn
+        self.stop(number)
+
+    def _on_rescan(self, _number: int, _frame: FrameType | None) -> None:
+        self.rescan_asked = True
+        self.wakeup.set()
+
+    def _take_signals(self) -> None:
+        signal.signal(signal.SIGTERM, self._on_stop)
+        signal.signal(signal.SIGINT, self._on_stop)
+        signal.signal(signal.SIGHUP, self._on_rescan)
+        signal.set_wakeup_fd(self.wakeup.fd, warn_on_full_buffer=False)
+
+    # -- from start to end ---------------------------------------------------------------------
+
+    def run(self, ready: Callable[[], None] = lambda: None, *, signals: bool = True) -> int:
+        """Keep the database up to date until a signal comes; return the exit code."""
+        if signals:
+            self._take_signals()
+        lock = WriterLock(self.config.db_path, role="daemon")
+        if not self._acquire(lock):
+            return self._exit_code()
+        try:
+            self._beat(force=True)
+            if self._open():
+                self._watch(ready)
+        except BaseException as e:
+            self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
+            raise
+        finally:
+            self._end(lock)
+        return self._exit_code()
+
+    def _exit_code(self) -> int:
+        return INTERRUPTED if self.stop_signal == signal.SIGINT else 0
+
+    def _acquire(self, lock: WriterLock) -> bool:
+        while not self.stop_signal:
+            try:
+                lock.acquire()
+            except LockHeld as e:
+                if not self.wait:
+                    raise
+                self.log.trouble("lock", f"waiting: {e}")
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                return True
+        return False
+
+    def _open(self) -> bool:
+        """Open the database. Who holds it is waited for; anything else is for the user to mend."""
+        while not self.stop_signal:
+            try:
+                self.database.open()
+            except (CtxdbError, sqlite3.Error) as e:
+                trouble = trouble_of(e)
+                if trouble.kind != "locked":
+                    raise
+                self._say_state("blocked", trouble.text)
+                self.log.trouble(trouble.kind, trouble.text)
+                self._beat()
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                return True
+        return False
+
+    def _watch(self, ready: Callable[[], None]) -> None:
+        self.loop.start()
+        self._say_state("catching_up")
+        self._keep_state()
+        gc.collect()
+        gc.freeze()  # what is imported stays: nobody needs to look through it again
+        self._beat(force=True)
+        self.log.say(f"watching {', '.join(self.config.roots)} for {self.config.db_path}")
+        ready()
+        self.notifier.send("READY=1")
+        while not self.stop_signal:
+            self.loop.once(self._until_beat())
+            if self.rescan_asked:
+                self.rescan_asked = False
+                self.log.say("told to look at everything")
+                self.loop.rescan_now()
+            self._note_state()
+            self._beat()
+
+    def _end(self, lock: WriterLock) -> None:
+        """Leave nothing behind but a log, and a word that it was meant."""
+        with suppress(OSError):
+            self.notifier.send("STOPPING=1")
+        self.loop.watcher.disarm()
+        if self.database.is_open and self.database.changed() is None:
+            self._say_state("stopped", self.health.why)
+            self._keep_state()
+        self.database.drop()
+        self.health.state = "stopped"
+        self._beat(force=True)
+        self.log.say("stopped" + (f": {self.health.why}" if self.health.why else ""))
+        lock.release()
+
+    # -- health --------------------------------------------------------------------------------
+
+    def _note_state(self) -> None:
+        intake, health = self.intake, self.health
+        health.pending = len(intake.queue)
+        if intake.trouble is not None:
+            state = "blocked" if intake.trouble.kind == "locked" else "waiting"
+            self._say_state(state, intake.trouble.text)
+        elif intake.found is not None or not intake.has_looked or intake.queue.backlog:
+            self._say_state("catching_up")
+        else:
+            mode = health.mode
+            self._say_state("watching")
+            if self._was_busy:
+                self._was_busy = False
+                self._keep_state()
+                self._give_memory_back()
+            elif mode != self._kept_mode:
+                self._keep_state()
+
+    _kept_mode = ""
+
+    def _say_state(self, state: str, why: str = "") -> None:
+        if state == "catching_up":
+            self._was_busy = True
+        if (self.health.state, self.health.why) != (state, why):
+            self.health.state, self.health.why, self.health.since = state, why, utc_now()
+
+    def _keep_state(self) -> None:
+        """What someone who has only the database should know; only when it changes."""
+        health = self._kept_mode = self.health.mode
+        facts = {
+            "state": self.health.state,
+            "since": self.health.since,
+            "mode": health,
+            "mode_reason": self.health.mode_reason,
+            "version": self.health.version,
+            "last_error": self.health.last_error,
+        }
+        if self.database.is_open:
+            self.database.keep("daemon", json.dumps(facts))
+
+    def _until_beat(self) -> float:
+        now = time.monotonic()
+        most = MOST_SECONDS
+        if self._wrote != self.health:
+            most = min(most, self._wrote_at + WRITE_SECONDS - now)
+        if self.health.beat_seconds:
+            most = min(most, self._wrote_at + self.health.beat_seconds - now)
+        if self.notifier.watchdog_seconds:
+            most = min(most, self._pinged_at + self.notifier.watchdog_seconds - now)
+        return max(most, 0.0)
+
+    def _beat(self, *, force: bool = False) -> None:
+        now = time.monotonic()
+        every = self.notifier.watchdog_seconds
+        if every and now - self._pinged_at >= every:
+            self._pinged_at = now
+            self.notifier.send("WATCHDOG=1")
+        old = self._wrote
+        if not force:
+            waited = now - self._wrote_at
+            moved = old is None or (old.state, old.mode) != (self.health.state, self.health.mode)
+            due = waited >= self.health.beat_seconds > 0
+            if not moved and not due and (old == self.health or waited < WRITE_SECONDS):
+                return
+        self._wrote_at = now
+        self.health.written, self.health.written_at = time.time(), utc_now()
+        self._wrote = _copy(self.health)
+        try:
+            beats.write(self.path, self.health)
+        except OSError as e:
+            self.log.trouble("health", f"{self.path}: {e.strerror}")
+
+    def _give_memory_back(self) -> None:
+        """After much reading, when it is quiet: a daemon that waits needs little."""
+        with suppress(sqlite3.Error):
+            self.database.conn.execute("PRAGMA shrink_memory")
+        gc.collect()
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def _copy(health: Health) -> Health:
+    from dataclasses import replace
+
+    return replace(health, roots=list(health.roots), missing_roots=list(health.missing_roots))

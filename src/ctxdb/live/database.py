@@ -1,0 +1,166 @@
+"""The daemon's connection: opened, watched over, and opened again when the file is not what it was.
+
+SQLite goes on writing to a database whose file was deleted, and all of it is lost with the process.
+So before every turn the file, and the log beside it, must still be the ones that were opened; if
+they are not, the connection is dropped and what is now there is opened and brought up to date.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from ctxdb.errors import CtxdbError
+from ctxdb.store.connection import naming_damage, open_writer, write_transaction
+from ctxdb.store.schema import prepare
+
+BUSY_SECONDS = 0.2  # then the loop goes round, and can be stopped
+CACHE_KIB = 16 * 1024
+WAL_PAGES = 1000  # 8 MB: a checkpoint of that takes a moment that nobody notices
+WAL_TRUNCATE_BYTES = 16 << 20
+WAL_WARN_BYTES = 256 << 20
+Identity = tuple[int, int]
+LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class Trouble(NamedTuple):
+    """Why a turn could not be done, and for how long to wait at most before the next try."""
+
+    kind: str  # locked, full, replaced, damaged, failing
+    text: str
+    wait: float
+
+
+def trouble_of(error: BaseException) -> Trouble:
+    """What stands behind an error of the database."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, sqlite3.Error | OSError):
+        cause = cause.__cause__
+    code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+    if code in LOCKED:
+        return Trouble("locked", "another program holds the database's write lock", 1.0)
+    full = code == sqlite3.SQLITE_FULL or getattr(cause, "errno", 0) in (errno.ENOSPC, errno.EDQUOT)
+    if full:
+        return Trouble("full", "the disk with the database is full", 15.0)
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return Trouble("damaged", str(error), 60.0)
+    if code == sqlite3.SQLITE_READONLY and "moved" in str(cause):
+        return Trouble("replaced", "the database file was replaced", 0.0)
+    return Trouble("failing", str(error), 15.0)
+
+
+class Database:
+    """The one connection that writes, and the file it was opened on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.wal = path.with_name(path.name + "-wal")
+        self._conn: sqlite3.Connection | None = None
+        self._file: Identity | None = None
+        self._log: Identity | None = None
+        self._look: tuple[int, int] | None = None
+        self.abandoned: list[sqlite3.Connection] = []  # closing them would do harm
+
+    @property
+    def conn(self) -> sqlite3.Connection:
+        """The connection; open it first."""
+        if self._conn is None:
+            raise RuntimeError("the database is not open")
+        return self._conn
+
+    @property
+    def is_open(self) -> bool:
+        """True between open and drop."""
+        return self._conn is not None
+
+    def open(self) -> None:
+        """Open and, if needed, make or upgrade the database."""
+        with naming_damage(self.path):
+            conn = open_writer(self.path, wait=BUSY_SECONDS)
+            try:
+                prepare(conn, self.path)
+                conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+                conn.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+            except BaseException:
+                conn.close()
+                raise
+        self._conn = conn
+        self._file = _identity(self.path)
+        self.note()
+
+    def note(self) -> None:
+        """Remember how the files look after our own writing."""
+        self._log = _identity(self.wal)
+        self._look = _look(self.path)
+
+    def changed(self) -> str | None:
+        """What happened to the files behind our back; None when nothing did."""
+        found = _identity(self.path)
+        if found is None:
+            return "the database file was deleted"
+        if found != self._file:
+            return "the database file was replaced"
+        if self._log is not None and _identity(self.wal) != self._log:
+            return "the database's -wal file was removed"
+        if self._look is not None and _look(self.path) != self._look:
+            # A checkpoint by another program, or a copy over the file: what is cached may be wrong.
+            return "the database file was written to by another program"
+        return None
+
+    def drop(self) -> None:
+        """Let go of the connection."""
+        conn, self._conn = self._conn, None
+        if conn is None:
+            return
+        log = _identity(self.wal)
+        if _identity(self.path) != self._file and log is not None and log != self._log:
+            # Closing would remove the -wal by its name, and that is another database's by now.
+            self.abandoned.append(conn)
+            return
+        with suppress(sqlite3.Error):
+            conn.close()
+
+    def checkpoint(self, *, truncate: bool = False) -> None:
+        """Move what is in the log into the database, as far as readers allow."""
+        mode = "TRUNCATE" if truncate else "PASSIVE"
+        with suppress(sqlite3.OperationalError):
+            self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        self.note()
+
+    def wal_bytes(self) -> int:
+        """How long the log is."""
+        try:
+            return os.stat(self.wal).st_size
+        except OSError:
+            return 0
+
+    def keep(self, key: str, value: str) -> None:
+        """Write down a fact; one that cannot be written now is let go."""
+        with suppress(sqlite3.Error), write_transaction(self.conn):
+            self.conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, ?)", (key, value))
+        self.note()
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino)
+
+
+def _look(path: Path) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return None
+    return (found.st_size, found.st_mtime_ns)
+
+
+def is_temporary(error: CtxdbError) -> bool:
+    """True when opening may succeed later: another program holds the database."""
+    return trouble_of(error).kind == "locked"

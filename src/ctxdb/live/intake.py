@@ -1,0 +1,208 @@
+"""What is waiting, into the database: turn after turn, whatever is wrong with file or database."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ctxdb.discover import Scan
+from ctxdb.errors import CtxdbError
+from ctxdb.ingest import utc_now
+from ctxdb.live.database import WAL_TRUNCATE_BYTES, WAL_WARN_BYTES, Database, Trouble, trouble_of
+from ctxdb.live.health import Health
+from ctxdb.live.logs import Log
+from ctxdb.live.queue import Queue, Waiting
+from ctxdb.live.rescan import Rescan
+from ctxdb.live.turn import Limits, Turn
+
+FIRST_WAIT_SECONDS = 0.05
+LAG_MINUTES = 5
+CHECKPOINT_BYTES = 4 << 20
+# What SQLite says of the machine or of others, not of what we asked it: busy, locked, read-only,
+# I/O error, corrupt, full, cannot open, protocol, not a database.
+DATABASE_CODES = frozenset({5, 6, 8, 10, 11, 13, 14, 15, 26})
+
+
+@dataclass(slots=True)
+class Intake:
+    """The queue, the database, and what to do when they do not come together."""
+
+    database: Database
+    rescan: Rescan
+    health: Health
+    log: Log
+    make_turn: Callable[[sqlite3.Connection, Limits], Turn] = Turn
+    queue: Queue = field(default_factory=Queue)
+    found: Scan | None = None  # a walk whose result the database has not seen yet
+    wants_walk: bool = True  # the database may be another one: everything is to be looked at
+    has_looked: bool = False  # the database has seen a walk since it was opened
+    unsettled: bool = False  # what a walk found is not all read yet
+    trouble: Trouble | None = None
+    retry_at: float = 0.0
+    wait: float = 0.0
+    one_by_one: int = 0  # so many turns take one file: one of them makes a turn fail
+    wrote_at: float | None = None  # when something was last stored and not yet checkpointed
+    lags: list[tuple[int, float]] = field(default_factory=list)
+
+    @property
+    def has_work(self) -> bool:
+        """True when a turn could do something."""
+        return self.found is not None or len(self.queue) > 0 or self.unsettled
+
+    def step(self) -> None:
+        """Do one turn, or say why not and when to try again."""
+        try:
+            if not self._is_ready():
+                return
+            if self.found is not None:
+                self._find(self.found)
+            elif len(self.queue):
+                self._take()
+            elif self.unsettled:
+                Turn(self.database.conn).settle()
+                self.unsettled = False
+                self.database.note()
+            self._went_well()
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self._failed(e)
+
+    def check(self) -> None:
+        """See that the database is still the one that was opened."""
+        try:
+            self._is_ready()
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self._failed(e)
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    def _is_ready(self) -> bool:
+        """False when the database was opened anew: then everything has to be looked at first."""
+        if self.database.is_open:
+            changed = self.database.changed()
+            if changed is None:
+                return True
+            self.log.say(f"{changed}; opening what is there now")
+            self._note_error(changed)
+            self.database.drop()
+        self.database.open()
+        self.rescan.forget()
+        self.found = None
+        self.has_looked = False
+        self.wants_walk = True
+        return False
+
+    def _find(self, found: Scan) -> None:
+        turn = Turn(self.database.conn)
+        files = turn.find(found)
+        self.database.note()
+        self.found = None
+        self.has_looked = True
+        self.unsettled = self.unsettled or turn.has_changes
+        self.queue.add_backlog(files, time.monotonic())
+        self.health.missing_roots = found.missing_roots
+        for path, why in found.unreadable:
+            self.log.trouble(f"unreadable {path}", f"cannot read {path}: {why}")
+
+    def _take(self) -> None:
+        waiting = self.queue.take()
+        if self.one_by_one > 0:
+            self.one_by_one -= 1
+            self.queue.put_back(waiting[1:])
+            del waiting[1:]
+        turn = self.make_turn(self.database.conn, Limits())
+        try:
+            report = turn.take([one.file for one in waiting])
+        except sqlite3.DatabaseError as e:
+            if getattr(e, "sqlite_errorcode", 0) & 0xFF in DATABASE_CODES:
+                self.queue.put_back(waiting)
+                raise
+            self._isolate(waiting, e)
+            return
+        except (CtxdbError, OSError):
+            self.queue.put_back(waiting)
+            raise
+        except Exception as e:  # noqa: BLE001  (whatever a file holds, the others go on)
+            self._isolate(waiting, e)
+            return
+        self.database.note()
+        unfinished, unreached = set(turn.unfinished), set(turn.unreached)
+        self.queue.put_off(one for one in waiting if one.file.path in unfinished)
+        self.queue.put_back(one for one in waiting if one.file.path in unreached)
+        self.rescan.forget(turn.not_now)
+        for problem in report.problems:
+            self.log.trouble(f"file {problem}", f"cannot read {problem}")
+        if report.lines_read:
+            left = unfinished | unreached
+            self._count(report.lines_read, report.bytes_read, waiting, left)
+
+    def _isolate(self, waiting: list[Waiting], error: Exception) -> None:
+        """A turn failed for what a file holds: find the one, and leave it until it changes."""
+        if len(waiting) > 1:
+            self.queue.put_back(waiting)
+            self.one_by_one = len(waiting)
+            return
+        path = waiting[0].file.path
+        # Its kind, not its words: they may quote the transcript.
+        text = f"{path}: {type(error).__name__}; left alone until it changes"
+        self._note_error(text)
+        self.log.trouble(f"file {path}", text)
+
+    def _count(self, lines: int, size: int, waiting: list[Waiting], left: set[str]) -> None:
+        health = self.health
+        now = time.monotonic()
+        self.wrote_at = now
+        health.lines += lines
+        health.bytes += size
+        health.turns += 1
+        health.last_read_at = utc_now()
+        done = [one.since for one in waiting if one.file.path not in left and one.is_fresh]
+        if done:
+            lag = (now - min(done)) * 1000
+            health.lag_ms = round(lag, 1)
+            minute = int(now // 60)
+            self.lags = [(m, most) for m, most in self.lags if minute - m < LAG_MINUTES]
+            self.lags.append((minute, max(lag, *(most for m, most in self.lags if m == minute), 0)))
+            health.max_lag_ms = round(max(most for _, most in self.lags), 1)
+
+    # -- trouble -------------------------------------------------------------------------------
+
+    def _failed(self, error: BaseException) -> None:
+        trouble = trouble_of(error)
+        if self.trouble is None or self.trouble.kind != trouble.kind:
+            self.wait = 0.0
+            self._note_error(trouble.text)
+        self.trouble = trouble
+        self.wait = min(max(self.wait * 2, FIRST_WAIT_SECONDS), trouble.wait)
+        self.retry_at = time.monotonic() + self.wait
+        self.log.trouble(trouble.kind, f"{trouble.text}; will try again")
+        if trouble.kind not in ("locked", "full"):
+            self.database.drop()  # what is cached may be wrong
+
+    def _went_well(self) -> None:
+        if self.trouble is not None:
+            self.log.over(self.trouble.kind, "the database can be written to again")
+        self.trouble = None
+        self.wait = self.retry_at = 0.0
+
+    def _note_error(self, text: str) -> None:
+        self.health.errors += 1
+        self.health.last_error = text
+        self.health.last_error_at = utc_now()
+
+    # -- the log of SQLite ---------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Keep the -wal small; a reader that stays holds it up, and then the next time does."""
+        if not self.database.is_open or self.database.changed() is not None:
+            return
+        size = self.database.wal_bytes()
+        if size:
+            self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
+        left = self.health.wal_bytes = self.database.wal_bytes()
+        if left >= WAL_WARN_BYTES:
+            text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
+            self.log.trouble("wal", text)
+            self._note_error(text)
+        self.wrote_at = None if left < CHECKPOINT_BYTES else time.monotonic()

@@ -1,0 +1,81 @@
+"""How the daemon is, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctxdb.live.health import Health, read, running
+from ctxdb.progress import human_bytes
+
+STATES = {
+    "starting": "starting",
+    "catching_up": "catching up",
+    "watching": "watching",
+    "blocked": "blocked by another writer",
+    "waiting": "waiting",
+}
+
+
+@dataclass(slots=True)
+class DaemonReport:
+    """The daemon of one database."""
+
+    health: Health | None  # of the last one, if none is running
+    running: bool
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        found: dict[str, object] = {"running": self.running}
+        if self.health is not None:
+            found |= self.health.as_dict()
+            if not self.running:
+                found["state"] = "stopped"
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """A few lines, for people."""
+        health = self.health
+        if health is None:
+            yield "Daemon       not running; `ctxdb daemon start` starts it"
+            return
+        if not self.running:
+            how = f"since {health.written_at}" if health.state == "stopped" else "killed"
+            why = f" ({health.why})" if health.why else ""
+            yield f"Daemon       not running: stopped {how}{why}; `ctxdb daemon start` starts it"
+            return
+        yield from _running(health)
+
+
+def _running(health: Health) -> Iterator[str]:
+    state = STATES.get(health.state, health.state)
+    since = f" since {health.since}" if health.state in ("blocked", "waiting") else ""
+    why = f": {health.why}" if health.why else ""
+    yield f"Daemon       {state}{since}{why} (process {health.pid})"
+    if health.is_late:
+        yield f"             not heard of since {health.written_at}: it may hang"
+    yield f"             {health.mode} mode" + (
+        f": {health.mode_reason}" if health.mode_reason else f", {health.watches:,} folders watched"
+    )
+    for root in health.missing_roots:
+        yield f"             waits for {root} to be made"
+    lag = "" if health.lag_ms is None else f", lag {health.lag_ms:,.0f} ms"
+    most = "" if health.max_lag_ms is None else f" (at most {health.max_lag_ms:,.0f} lately)"
+    yield (
+        f"             {health.lines:,} lines in {health.turns:,} turns,"
+        f" {health.pending:,} files waiting{lag}{most}"
+    )
+    lost = f", lost events {health.overflows:,} times" if health.overflows else ""
+    yield f"             {health.events:,} events seen, {health.rescans:,} rescans{lost}"
+    if health.wal_bytes >= 64 << 20:
+        yield f"             the -wal is {human_bytes(health.wal_bytes)}: a reader stays open"
+    if health.last_error:
+        at = f" at {health.last_error_at}" if health.last_error_at else ""
+        yield f"             last error{at}: {health.last_error}"
+
+
+def daemon_report(db_path: Path) -> DaemonReport:
+    """Look for the daemon of that database."""
+    found = running(db_path)
+    return DaemonReport(found or read(db_path), found is not None)

@@ -1,0 +1,163 @@
+"""Looking at files by stat: the truth that events only hint at.
+
+Files that grew lately are looked at often, the rest seldom: a walk over 10,000 files costs more
+than a daemon that nobody notices may use in half a minute. What is remembered of a file is how it
+looked when it was last handed on; whether there is something to read is for the turn to say.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ctxdb.discover import FoundFile, Scan, look_at, look_into, scan
+
+HOT_SECONDS = 300.0  # a file that changed so lately is looked at every second or two
+WARM_SECONDS = 86_400.0  # a file that changed so lately is looked at with every tick
+MAX_WARM = 1000
+SETTLED_NS = 2_000_000_000  # a folder may change twice within one tick of the file system's clock
+
+
+@dataclass(slots=True)
+class Walk:
+    """What a walk over everything found."""
+
+    found: Scan
+    changed: list[FoundFile]
+    has_gone: bool  # a file that was there is not
+    seconds: float  # of processor time
+
+
+@dataclass(slots=True)
+class Rescan:
+    """How every file looked when it was last handed on."""
+
+    roots: Sequence[str]
+    seen: dict[str, int] = field(default_factory=dict)
+    hot: dict[str, float] = field(default_factory=dict)  # path -> last change
+    warm: list[str] = field(default_factory=list)
+    folders: dict[str, int] = field(default_factory=dict)  # path -> mtime; 0: list it again
+
+    def __post_init__(self) -> None:
+        # An overlapped file is of the outermost root, as in a scan.
+        self.roots = sorted(dict.fromkeys(map(os.path.abspath, self.roots)), key=len)
+
+    def forget(self, files: Iterable[FoundFile] | None = None) -> None:
+        """Take these files for unseen, or all of them."""
+        if files is None:
+            self.seen.clear()
+            return
+        for file in files:
+            self.seen.pop(file.path, None)
+
+    def walk(self) -> Walk:
+        """Look at everything."""
+        began = time.thread_time()
+        found = scan(self.roots)
+        now = time.monotonic()
+        known = len(self.seen)
+        new = sum(1 for file in found.files if file.path not in self.seen)
+        has_gone = known + new > len(found.files)
+        changed = [file for file in found.files if self._note(file, now, heat=known > 0)]
+        if has_gone:
+            there = {file.path for file in found.files}
+            for path in [path for path in self.seen if path not in there]:
+                del self.seen[path]
+                self.hot.pop(path, None)
+        self.folders = {path: _settled(mtime) for path, mtime in found.folders.items()}
+        self._choose_warm(found.files)
+        return Walk(found, changed, has_gone, time.thread_time() - began)
+
+    def look_at_hot(self) -> list[FoundFile]:
+        """Files that grew lately."""
+        now = time.monotonic()
+        for path in [p for p, at in self.hot.items() if now - at > HOT_SECONDS]:
+            del self.hot[path]
+        return self.look_at_paths(list(self.hot))
+
+    def look_at_warm(self) -> list[FoundFile]:
+        """Files that changed within a day, and folders that something came to."""
+        return [*self.look_at_paths(self.warm), *self.look_at_folders()]
+
+    def look_at_paths(self, paths: Iterable[str]) -> list[FoundFile]:
+        """Those of these files that have changed."""
+        now = time.monotonic()
+        changed = []
+        for path in paths:
+            root = self._root_of(path)
+            if root is None:
+                continue
+            try:
+                file = look_at(path, root)
+            except OSError:
+                continue  # for the walk to judge
+            if file is not None and self._note(file, now):
+                changed.append(file)
+        return changed
+
+    def look_at_folders(self) -> list[FoundFile]:
+        """New files, by the times of their folders."""
+        changed: list[FoundFile] = []
+        for path, before in list(self.folders.items()):
+            try:
+                mtime = os.stat(path, follow_symlinks=path in self.roots).st_mtime_ns
+            except OSError:
+                continue
+            if mtime != before:
+                changed += self._list(path, _settled(mtime))
+        return changed
+
+    def look_below(self, folders: Iterable[str]) -> list[FoundFile]:
+        """Everything below new folders."""
+        changed: list[FoundFile] = []
+        for path in folders:
+            if not os.path.islink(path):
+                changed += self._list(path, 0)
+        return changed
+
+    def _list(self, folder: str, mtime: int) -> list[FoundFile]:
+        """Changed files in a folder, and in folders below it that are new."""
+        root = self._root_of(folder)
+        if root is None:
+            return []
+        found = Scan()
+        try:
+            inner = look_into(folder, root, found)
+        except OSError:
+            self.folders.pop(folder, None)
+            return []
+        self.folders[folder] = mtime
+        now = time.monotonic()
+        changed = [file for file in found.files if self._note(file, now)]
+        for path in inner:
+            if path not in self.folders:
+                changed += self._list(path, 0)
+        return changed
+
+    def _note(self, file: FoundFile, now: float, *, heat: bool = True) -> bool:
+        stamp = hash((file.size, file.mtime_ns, file.ctime_ns, file.ino, file.dev))
+        if self.seen.get(file.path) == stamp:
+            return False
+        self.seen[file.path] = stamp
+        if heat:
+            self.hot[file.path] = now
+        return True
+
+    def _root_of(self, path: str) -> str | None:
+        for root in self.roots:
+            if path == root or path.startswith(root.rstrip(os.sep) + os.sep):
+                return root
+        return None
+
+    def _choose_warm(self, files: list[FoundFile]) -> None:
+        since = time.time_ns() - int(WARM_SECONDS * 1e9)
+        lately = [file for file in files if file.mtime_ns > since]
+        lately.sort(key=lambda file: file.mtime_ns, reverse=True)
+        self.warm = [file.path for file in lately[:MAX_WARM]]
+
+
+def _settled(mtime: int) -> int:
+    """Return a folder's time; 0 when it is so new that another change may have the same."""
+    return 0 if time.time_ns() - mtime < SETTLED_NS else mtime
