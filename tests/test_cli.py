@@ -22,13 +22,13 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from ctxdb import __version__, cli, entry
+from ctxdb import __version__, cli, commands, entry
 from ctxdb.commands import PAIR_FLAGS
 from ctxdb.commands.declare import join_pairs
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
 
-COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+COMMANDS = sorted([*commands.COMMANDS, *commands.GROUPS])
 
 
 @dataclass
@@ -107,7 +107,7 @@ def text_of(stream: io.BytesIO) -> str:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example_that_begins_with_ctxdb(command: str) -> None:
     for flag in ("-h", "--help"):
-        result = run(command, flag)
+        result = run(*command.split(), flag)
         assert result.exit_code == 0
         assert "Example" in result.stdout
         assert f"ctxdb {command}" in result.stdout.split("Example")[1]
@@ -116,18 +116,18 @@ def test_every_command_has_help_with_an_example_that_begins_with_ctxdb(command: 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_commands_in_examples_parse(command: str) -> None:
     # Only the lines that are plain ctxdb calls: the others are for a shell.
-    text = run(command, "-h").stdout.split("Example")[1].split("Options:")[0]
-    group = typer.main.get_command(cli.app)
+    text = run(*command.split(), "-h").stdout.split("Example")[1].split("Options:")[0]
     for line in text.splitlines():
         if not line.strip().startswith("ctxdb ") or "$(" in line:
             continue
         words = join_pairs(shlex.split(line), PAIR_FLAGS)
         words = [word for word in words[1:] if word != "--db" and not word.endswith(".db")]
-        context = group.commands[
-            words[0]
-        ].make_context(  # type: ignore[attr-defined]
-            words[0],
-            [os.getcwd() if "/" in word else word for word in words[1:]],
+        found: Any = typer.main.get_command(cli.app)
+        while hasattr(found, "commands"):
+            found = found.commands[words.pop(0)]
+        context = found.make_context(
+            "ctxdb",
+            [os.getcwd() if "/" in word else word for word in words],
             resilient_parsing=False,
         )
         assert context.params is not None

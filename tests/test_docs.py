@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from ctxdb import __version__, cli
+from ctxdb import __version__, cli, commands
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
 from ctxdb.ingest import sync
@@ -61,7 +61,7 @@ def test_every_command_that_a_document_names_exists(text: str) -> None:
     assert named <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*commands.COMMANDS, *commands.GROUPS])
 def test_every_command_is_documented(command: str) -> None:
     assert f"### ctxdb {command}\n" in CLI_DOCS
 

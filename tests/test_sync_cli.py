@@ -36,7 +36,7 @@ SYNC_KEYS = {
 STATUS_KEYS = {
     "database", "exists", "roots", "bytes_on_disk", "rows", "first_at", "last_at", "files",
     "files_missing", "files_unreadable", "bytes_behind", "bad_lines", "last_read_at",
-    "writer_pid", "newer_schema", "problems",
+    "writer_pid", "daemon", "newer_schema", "problems",
 }  # fmt: skip
 
 

@@ -30,7 +30,13 @@ COMMANDS = {
     "paths": "ctxdb.commands.basics:paths",
 }
 GROUPS = {  # what --help says of a group
-    "daemon": "Keep the database up to date all the time, in the background.",
+    "daemon": """Keep the database up to date all the time, in the background.
+
+    \b
+    Examples:
+      ctxdb daemon start
+      ctxdb daemon status
+    """,
 }
 # Asked all day, so read without Typer, whose import takes as long as their answer.
 EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show"})
