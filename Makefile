@@ -36,7 +36,7 @@ lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to d
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
-	$(BIN)/cog --check --diff docs/cli.md docs/schema.md
+	$(BIN)/cog --check --diff docs/cli.md docs/schema.md docs/queries.md
 
 fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
@@ -49,7 +49,7 @@ crash: $(VENV)/.dev ## Run the longest tests: hundreds of crashes, millions of l
 	$(BIN)/pytest -m "crash or slow"
 
 docs: $(VENV)/.dev ## Write --help into the docs again
-	$(BIN)/cog -r docs/cli.md docs/schema.md
+	$(BIN)/cog -r docs/cli.md docs/schema.md docs/queries.md
 
 build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and try it
 	rm -rf dist

@@ -12,7 +12,7 @@
 --   first_touched_at: first time
 --   last_touched_at: last time
 --   project_id: the project
--- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id path=path
+-- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query file_activity --since 7d --limit 20
 SELECT p.name AS project, f.path, max(f.relative_path) AS relative_path,
   sum(f.operation = 'read' AND f.succeeded IS 1) AS reads,

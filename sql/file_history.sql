@@ -12,7 +12,7 @@
 --   turn_id: that request
 --   agent_id: the agent that did it, NULL for the main thread
 --   tool_use_id: the call, NULL for mentions and snapshots
--- filters: since=timestamp project=session_id session=session_id path=path
+-- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query file_history -p path src/sync.ts
 SELECT f.timestamp, p.name AS project, f.path, f.relative_path, f.operation, f.succeeded, f.lines_added, f.lines_removed,

@@ -27,7 +27,7 @@
 --   session_id: the session; claude --resume takes it
 --   project_id: the project
 -- filters: since=ended_at until=started_at project=project_id session=session_id model=models
--- example: ctxdb query sessions_overview --since 7d --sort cost_usd
+-- example: ctxdb query sessions_overview --since 7d --sort -cost_usd
 SELECT s.started_at, p.name AS project, s.title,
   (SELECT count(*) FROM turns t WHERE t.session_id = s.id) AS turns,
   (SELECT count(*) FROM tool_uses u WHERE u.session_id = s.id) AS tools,

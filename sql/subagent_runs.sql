@@ -1,5 +1,5 @@
 -- What did agents do: type, task, parent, tokens, cost, time and status of each?
---   started_at: when it began, newest first
+--   started_at: when it began, or was called where its own messages are not there, newest first
 --   project: name of the project
 --   kind: task, sidechain, workflow, teammate; compact, prompt_suggestion and warmup are the client's own
 --   agent_type: Explore, general-purpose, ...
@@ -12,8 +12,8 @@
 --   requests_not_final: of these, requests whose output count is a lower bound
 --   total_tokens: input, output, cache writes and cache reads together
 --   output_tokens: output alone
---   cost_usd: cost in USD; NULL when no request has a price
---   seconds: from its first to its last message
+--   cost_usd: cost in USD; NULL when no request has a price, or its messages are not there
+--   seconds: from its first to its last message, or of the call
 --   model: the model it ran on
 --   prompt: the human request that led to it
 --   depth: 1 when the main thread started it
@@ -24,20 +24,22 @@
 --   tool_use_id: the call that started it
 -- filters: since=started_at project=session_id session=session_id model=model
 -- period: 30d
--- example: ctxdb query subagent_runs --since 30d --sort cost_usd
-SELECT a.started_at, p.name AS project, a.kind, a.agent_type, a.description AS task, a.status,
+-- example: ctxdb query subagent_runs --since 30d --sort -cost_usd
+SELECT coalesce(a.started_at, k.started_at) AS started_at, p.name AS project, a.kind, a.agent_type, a.description AS task, a.status,
   (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id) AS tools,
   (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id AND u.status = 'error' AND u.status <> 'ok') AS errors,
   coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
   coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens,
   coalesce(c.output_tokens, 0) AS output_tokens,
-  CASE WHEN c.requests IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
-  round((julianday(a.ended_at) - julianday(a.started_at)) * 86400, 1) AS seconds,
+  CASE WHEN c.requests IS NULL AND a.started_at IS NOT NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
+  coalesce(round((julianday(a.ended_at) - julianday(a.started_at)) * 86400, 1),
+    CASE WHEN a.status IN ('completed', 'failed') THEN round(k.duration_ms / 1000.0, 1) END) AS seconds,
   a.model, t.prompt, a.depth, a.parent_agent_id, a.agent_id, a.session_id, a.turn_id, a.tool_use_id
 FROM agents a
 LEFT JOIN sessions s ON s.id = a.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = a.turn_id
+LEFT JOIN tool_uses k ON k.id = (SELECT u.id FROM tool_uses u WHERE u.tool_use_id = a.tool_use_id AND u.session_id = a.session_id LIMIT 1)
 LEFT JOIN (
   SELECT session_id, agent_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced,
     count(*) - sum(output_is_final) AS requests_not_final,
@@ -47,4 +49,4 @@ LEFT JOIN (
   WHERE agent_id IS NOT NULL
   GROUP BY session_id, agent_id
 ) c ON c.session_id = a.session_id AND c.agent_id = a.agent_id
-ORDER BY a.started_at DESC, a.id DESC
+ORDER BY 1 DESC, a.id DESC

@@ -21,7 +21,7 @@
 --   turn_id: the turn
 -- filters: since=started_at project=session_id session=session_id
 -- period: 30d
--- example: ctxdb query turns_overview --since 7d --sort cost_usd
+-- example: ctxdb query turns_overview --since 7d --sort -cost_usd
 SELECT t.started_at, p.name AS project, t.kind, t.prompt,
   (
     SELECT m.text FROM messages m

@@ -49,7 +49,7 @@ def test_the_first_line_is_a_question_and_an_example_uses_the_view(view: canned.
 def test_filters_name_columns_that_are_there(empty: Path, view: canned.Canned) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         for option, columns in view.filters.items():
-            assert option in (*canned.FILTERS, "path")
+            assert option in canned.FILTERS
             for table, column in columns:
                 name = table or view.name
                 assert column in [row[1] for row in conn.execute(f"PRAGMA table_info({name})")]

@@ -1,0 +1,23 @@
+-- Which kinds of subagents are used, how do they end, how long do they take and what do they cost?
+--   agent_type: Explore, general-purpose, ...; the kind where there is no type
+--   runs: how many
+--   completed: runs that completed
+--   failed: runs that failed
+--   tools: their tool calls
+--   total_tokens: their tokens
+--   cost_usd: their cost in USD
+--   cost_per_run_usd: the mean
+--   median_seconds: half of them took at most this long
+--   last_at: when last
+-- :since (time) = 90d: from when
+-- example: ctxdb query agents_by_type -p since 2025-01-01
+SELECT agent_type, count(*) AS runs, sum(status = 'completed') AS completed, sum(status = 'failed') AS failed, sum(tools) AS tools, sum(total_tokens) AS total_tokens,
+  sum(cost_usd) AS cost_usd, avg(cost_usd) AS cost_per_run_usd, min(CASE WHEN share >= 0.5 THEN seconds END) AS median_seconds, max(started_at) AS last_at
+FROM (
+  SELECT coalesce(r.agent_type, r.kind) AS agent_type, r.status, r.tools, r.total_tokens, r.cost_usd, r.seconds, r.started_at,
+    CASE WHEN r.seconds IS NOT NULL THEN cume_dist() OVER (PARTITION BY coalesce(r.agent_type, r.kind), r.seconds IS NULL ORDER BY r.seconds) END AS share
+  FROM subagent_runs r
+  WHERE r.started_at >= :since
+)
+GROUP BY agent_type
+ORDER BY runs DESC, agent_type

@@ -1,0 +1,37 @@
+-- What happened around this commit: the requests, replies, edits and commands of its session before it?
+--   timestamp: when
+--   what: prompt, reply, edit, command, commit, push or pr
+--   text: the words, the file, the command or the commit
+--   status: how a command ended
+--   lines: lines added and removed by an edit
+--   session_id: the session
+--   turn_id: the human request
+-- :sha: the commit, or its beginning
+-- :minutes = 60: how far back
+-- example: ctxdb query around_commit -p sha 41c09be
+WITH made AS (
+  SELECT g.session_id, g.timestamp, g.sha, strftime('%Y-%m-%dT%H:%M:%fZ', g.timestamp, '-' || :minutes || ' minutes') AS since,
+    strftime('%Y-%m-%dT%H:%M:%fZ', g.timestamp, '+5 minutes') AS until
+  FROM git_operations g
+  -- A transcript has the short form; people also have the long one.
+  WHERE g.kind = 'commit' AND length(:sha) >= 4 AND length(g.sha) >= 4
+    AND (substr(lower(g.sha), 1, length(:sha)) = lower(:sha) OR substr(lower(:sha), 1, length(g.sha)) = lower(g.sha))
+)
+SELECT t.started_at AS timestamp, 'prompt' AS what, t.prompt AS text, NULL AS status, NULL AS lines, t.session_id AS session_id, t.id AS turn_id
+FROM made c JOIN turns t ON t.session_id = c.session_id AND t.started_at BETWEEN c.since AND c.until
+UNION ALL
+SELECT m.timestamp, 'reply', m.text, NULL, NULL, m.session_id, m.turn_id
+FROM made c JOIN messages m ON m.session_id = c.session_id AND m.timestamp BETWEEN c.since AND c.until
+WHERE m.kind = 'assistant' AND m.text IS NOT NULL AND m.is_sidechain = 0
+UNION ALL
+SELECT f.timestamp, 'edit', coalesce(f.relative_path, f.path), NULL, '+' || coalesce(f.lines_added, 0) || ' -' || coalesce(f.lines_removed, 0), f.session_id, f.turn_id
+FROM made c JOIN files_touched f ON f.session_id = c.session_id AND f.timestamp BETWEEN c.since AND c.until
+WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+UNION ALL
+SELECT u.started_at, 'command', u.target, u.status || coalesce(' ' || nullif(u.exit_code, 0), ''), NULL, u.session_id, u.turn_id
+FROM made c JOIN tool_uses u ON u.session_id = c.session_id AND u.started_at BETWEEN c.since AND c.until
+WHERE u.name IN ('Bash', 'PowerShell')
+UNION ALL
+SELECT g.timestamp, g.kind, coalesce(g.sha, g.pr_url, '#' || g.pr_number, g.branch), NULL, NULL, g.session_id, g.turn_id
+FROM made c JOIN git_operations g ON g.session_id = c.session_id AND g.timestamp BETWEEN c.since AND c.until
+ORDER BY timestamp

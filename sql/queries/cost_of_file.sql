@@ -1,0 +1,39 @@
+-- What did this file cost: the requests that changed it, each shared by the files that it changed?
+--   path: the file, the most expensive first
+--   cost_usd: its share: cost of each request divided by the files that the request changed
+--   cost_of_turns_usd: cost of these requests as a whole
+--   turns: requests that changed it
+--   sessions: sessions of these
+--   edits: times it was changed
+--   lines_added: lines added
+--   lines_removed: lines removed
+--   last_edit_at: last change
+--   project: name of the project
+-- :path = %: a path, or its last parts; % is every file
+-- :limit = 20: how many files
+-- example: ctxdb query cost_of_file -p path src
+WITH changed AS MATERIALIZED (
+  SELECT f.turn_id, f.project_id, f.path, count(*) AS edits, sum(f.lines_added) AS lines_added, sum(f.lines_removed) AS lines_removed,
+    max(f.timestamp) AS last_edit_at, f.session_id
+  FROM files_touched f
+  WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete') AND f.turn_id IS NOT NULL
+  GROUP BY f.turn_id, f.path
+),
+spent AS MATERIALIZED (
+  SELECT c.turn_id, c.cost, (SELECT count(*) FROM changed n WHERE n.turn_id = c.turn_id) AS files
+  FROM (
+    SELECT turn_id, sum(cost) AS cost FROM _costs
+    WHERE turn_id IN (SELECT turn_id FROM changed WHERE :path = '%' OR instr('/' || path || '/', '/' || trim(:path, '/') || '/') > 0)
+    GROUP BY turn_id
+  ) c
+)
+SELECT f.path, sum(s.cost / s.files) / 1e12 AS cost_usd, sum(s.cost) / 1e12 AS cost_of_turns_usd, count(*) AS turns, count(DISTINCT f.session_id) AS sessions,
+  sum(f.edits) AS edits, coalesce(sum(f.lines_added), 0) AS lines_added, coalesce(sum(f.lines_removed), 0) AS lines_removed,
+  max(f.last_edit_at) AS last_edit_at, p.name AS project
+FROM changed f
+LEFT JOIN spent s ON s.turn_id = f.turn_id
+LEFT JOIN projects p ON p.id = f.project_id
+WHERE :path = '%' OR instr('/' || f.path || '/', '/' || trim(:path, '/') || '/') > 0
+GROUP BY f.project_id, f.path
+ORDER BY cost_usd DESC, edits DESC, f.path
+LIMIT :limit

@@ -1,0 +1,28 @@
+-- Which errors do tools report again and again?
+--   errors: how often
+--   tool: the tool
+--   message: the first line of what it said, numbers left out
+--   sessions: in how many sessions
+--   projects: in which projects
+--   last_at: when last
+--   example: what it was about, the last time
+-- :since (time) = 30d: from when
+-- :limit = 30: how many
+-- example: ctxdb query error_messages -p since 2025-01-01
+SELECT count(*) AS errors, e.tool, e.message, count(DISTINCT e.session_id) AS sessions, group_concat(DISTINCT e.project) AS projects, max(e.started_at) AS last_at,
+  e.target AS example
+FROM (
+  SELECT t.started_at, t.project, t.tool, t.target, t.session_id,
+    replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(
+      substr(said, 1, CASE instr(said, char(10)) WHEN 0 THEN 200 ELSE min(instr(said, char(10)) - 1, 200) END),
+      '0', '#'), '1', '#'), '2', '#'), '3', '#'), '4', '#'), '5', '#'), '6', '#'), '7', '#'), '8', '#'), '9', '#'), '##', '#') AS message
+  FROM (
+    -- "Exit code 1" alone says little; the line after it says more.
+    SELECT *, CASE WHEN message LIKE 'Exit code%' AND instr(message, char(10)) > 0
+      THEN ltrim(substr(message, instr(message, char(10)) + 1), char(10, 13, 32)) ELSE message END AS said
+    FROM tool_errors WHERE started_at >= :since
+  ) t
+) e
+GROUP BY e.tool, e.message
+ORDER BY errors DESC, last_at DESC, e.message
+LIMIT :limit

@@ -1,0 +1,30 @@
+-- Which files change together: pairs that the same requests changed?
+--   together: requests that changed both
+--   path: one file
+--   other_path: the other
+--   share: of the requests that changed the first, the share that changed the other too, 0 to 1
+--   sessions: sessions in which it happened
+--   project: name of the project
+--   last_at: when last
+-- :path = %: only pairs with files whose path ends like this; % is any
+-- :least = 2: at least so many times
+-- :limit = 50: how many pairs
+-- example: ctxdb query files_together -p least 1
+WITH changed AS MATERIALIZED (
+  SELECT DISTINCT f.turn_id, f.project_id, f.session_id, coalesce(f.relative_path, f.path) AS path, t.started_at
+  FROM files_touched f JOIN turns t ON t.id = f.turn_id
+  WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+),
+times AS MATERIALIZED (SELECT project_id, path, count(*) AS turns FROM changed GROUP BY project_id, path)
+SELECT count(*) AS together, a.path, b.path AS other_path, round(1.0 * count(*) / n.turns, 2) AS share, count(DISTINCT a.session_id) AS sessions,
+  p.name AS project, max(a.started_at) AS last_at
+FROM changed a
+-- Without a path each pair is shown once, with one it is shown from that file's side.
+JOIN changed b ON b.turn_id = a.turn_id AND b.project_id IS a.project_id AND CASE WHEN :path = '%' THEN a.path < b.path ELSE a.path <> b.path END
+JOIN times n ON n.project_id IS a.project_id AND n.path = a.path
+LEFT JOIN projects p ON p.id = a.project_id
+WHERE :path = '%' OR instr('/' || a.path || '/', '/' || trim(:path, '/') || '/') > 0
+GROUP BY a.project_id, a.path, b.path
+HAVING count(*) >= :least
+ORDER BY together DESC, share DESC, a.path, b.path
+LIMIT :limit

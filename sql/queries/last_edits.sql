@@ -1,0 +1,25 @@
+-- Who last edited this file: which session, because of what?
+--   timestamp: when, newest first
+--   path: the file
+--   operation: create, write, edit, notebook_edit or delete
+--   lines_added: lines added
+--   lines_removed: lines removed
+--   prompt: the human request that led to it
+--   project: name of the project
+--   title: the session's title
+--   agent_id: the agent that did it, NULL for the main thread
+--   session_id: the session
+--   turn_id: that request
+-- :path: a path, or its last parts: src/app.py, app.py
+-- :limit = 5: how many edits
+-- filters: since=timestamp project=session_id session=session_id
+-- example: ctxdb query last_edits -p path src/sync.ts
+SELECT f.timestamp, f.path, f.operation, f.lines_added, f.lines_removed, t.prompt, p.name AS project, s.title, f.agent_id, f.session_id, f.turn_id
+FROM files_touched f
+LEFT JOIN sessions s ON s.id = f.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN turns t ON t.id = f.turn_id
+WHERE instr('/' || f.path || '/', '/' || trim(:path, '/') || '/') > 0
+  AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+ORDER BY f.timestamp DESC, f.id DESC
+LIMIT :limit

@@ -1,0 +1,17 @@
+-- What do people and rules refuse: which calls, and for what reason?
+--   started_at: when, newest first
+--   project: name of the project
+--   tool: the tool
+--   target: what it was about
+--   reason: what the person said, NULL without a word
+--   session_id: the session
+--   turn_id: the human request
+-- filters: since=started_at project=session_id session=session_id
+-- example: ctxdb query refusals --limit 20
+SELECT u.started_at, p.name AS project, u.name AS tool, u.target, r.text AS reason, u.session_id, u.turn_id
+FROM tool_uses u
+LEFT JOIN sessions s ON s.id = u.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN (SELECT a.tool_use_id, a.session_id, a.text FROM prompts a WHERE a.kind = 'refusal') r ON r.tool_use_id = u.tool_use_id AND r.session_id = u.session_id
+WHERE u.status = 'rejected' AND u.status <> 'ok'
+ORDER BY u.started_at DESC, u.id DESC

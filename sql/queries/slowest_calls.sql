@@ -1,0 +1,23 @@
+-- Which calls of this tool took longest?
+--   seconds: from call to result, approval included
+--   tool_seconds: the tool's own figure, where it gives one
+--   target: what it was about
+--   status: how it ended
+--   project: name of the project
+--   started_at: when
+--   prompt: the human request that led to it
+--   session_id: the session
+--   turn_id: that request
+-- :tool = Bash: the tool
+-- :limit = 20: how many
+-- filters: since=started_at project=session_id session=session_id
+-- example: ctxdb query slowest_calls -p tool Bash --limit 5
+SELECT round(u.duration_ms / 1000.0, 1) AS seconds, round(u.tool_ms / 1000.0, 1) AS tool_seconds, u.target, u.status, p.name AS project, u.started_at,
+  t.prompt, u.session_id, u.turn_id
+FROM tool_uses u
+LEFT JOIN turns t ON t.id = u.turn_id
+LEFT JOIN sessions s ON s.id = u.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+WHERE u.name = :tool AND u.duration_ms IS NOT NULL
+ORDER BY u.duration_ms DESC, u.id
+LIMIT :limit

@@ -1,0 +1,60 @@
+-- What did I do since yesterday, by project?
+--   project: name of the project, the busiest first
+--   sessions: sessions that were active
+--   turns: human requests
+--   asked: what was asked, in order
+--   files_changed: files that were changed
+--   files: their names
+--   commits: what was committed
+--   pull_requests: pull requests that were made or named
+--   cost_usd: cost in USD
+--   hours: time the agent spent on the requests
+--   last_active_at: when last
+-- :since (time) = yesterday: from when
+-- :until (time) = now: until when
+-- example: ctxdb query standup -p since 2026-10-01
+WITH asked AS MATERIALIZED (
+  SELECT t.id, t.session_id, t.prompt, t.started_at, t.ended_at, coalesce(p.name, '') AS project
+  FROM turns t
+  LEFT JOIN sessions s ON s.id = t.session_id
+  LEFT JOIN projects p ON p.id = s.project_id
+  WHERE t.started_at >= :since AND t.started_at < :until
+  ORDER BY t.started_at, t.id
+),
+changed AS (
+  SELECT project, count(*) AS files_changed, group_concat(path, ', ') AS files
+  FROM (
+    SELECT DISTINCT a.project, coalesce(f.relative_path, f.path) AS path
+    FROM asked a JOIN files_touched f ON f.turn_id = a.id
+    WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+    ORDER BY 1, 2
+  )
+  GROUP BY project
+),
+committed AS (
+  SELECT project, group_concat(line, char(10)) AS commits
+  FROM (SELECT a.project, c.sha || coalesce(' ' || c.subject, '') AS line FROM commits c JOIN asked a ON a.id = c.turn_id ORDER BY c.timestamp)
+  GROUP BY project
+),
+proposed AS (
+  SELECT a.project, group_concat(DISTINCT coalesce(g.pr_url, '#' || g.pr_number)) AS pull_requests
+  FROM git_operations g JOIN asked a ON a.id = g.turn_id
+  WHERE g.kind = 'pr'
+  GROUP BY a.project
+),
+spent AS (
+  SELECT a.project, sum(c.cost) AS cost
+  FROM (SELECT turn_id, sum(cost) AS cost FROM _costs WHERE turn_id IN (SELECT id FROM asked) GROUP BY turn_id) c JOIN asked a ON a.id = c.turn_id
+  GROUP BY a.project
+)
+SELECT a.project, count(DISTINCT a.session_id) AS sessions, count(*) AS turns,
+  group_concat('- ' || substr(replace(trim(a.prompt), char(10), ' '), 1, 100), char(10)) AS asked,
+  coalesce(f.files_changed, 0) AS files_changed, f.files, c.commits, r.pull_requests, coalesce(m.cost, 0) / 1e12 AS cost_usd,
+  round(sum(julianday(a.ended_at) - julianday(a.started_at)) * 24, 1) AS hours, max(a.ended_at) AS last_active_at
+FROM asked a
+LEFT JOIN changed f ON f.project = a.project
+LEFT JOIN committed c ON c.project = a.project
+LEFT JOIN proposed r ON r.project = a.project
+LEFT JOIN spent m ON m.project = a.project
+GROUP BY a.project
+ORDER BY turns DESC, a.project

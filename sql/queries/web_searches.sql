@@ -1,0 +1,20 @@
+-- What was looked up on the web, and because of what?
+--   started_at: when, newest first
+--   project: name of the project
+--   tool: WebSearch or WebFetch
+--   target: what was searched for, or the page
+--   status: how it ended
+--   result: the beginning of what came back
+--   prompt: the human request that led to it
+--   session_id: the session
+--   turn_id: that request
+-- :text = %: only searches and pages with this text
+-- filters: since=started_at project=session_id session=session_id
+-- example: ctxdb query web_searches --limit 20
+SELECT u.started_at, p.name AS project, u.name AS tool, u.target, u.status, substr(u.result_text, 1, 300) AS result, t.prompt, u.session_id, u.turn_id
+FROM tool_uses u
+LEFT JOIN turns t ON t.id = u.turn_id
+LEFT JOIN sessions s ON s.id = u.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+WHERE u.name IN ('WebSearch', 'WebFetch') AND (:text = '%' OR instr(lower(u.target), lower(:text)) > 0)
+ORDER BY u.started_at DESC, u.id DESC
