@@ -68,7 +68,7 @@ def ctxdb(
 
 
 def _completer(where: str) -> Callable[[str], Iterable[Any]]:
-    def complete(incomplete: str) -> Iterable[Any]:
+    def complete(incomplete: str) -> list[Any]:  # Typer reads this annotation
         found: Any = load(where)
         return list(found(incomplete))
 

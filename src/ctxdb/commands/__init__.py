@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 COMMANDS = {
     "sync": "ctxdb.commands.sync:sync",
     "query": "ctxdb.commands.query:query",
+    "search": "ctxdb.commands.search:search",
+    "show": "ctxdb.commands.show:show",
+    "export": "ctxdb.commands.export:export",
     "watch": "ctxdb.commands.daemon:watch",
     "daemon start": "ctxdb.commands.daemon:start",
     "daemon stop": "ctxdb.commands.daemon:stop",

@@ -1,0 +1,160 @@
+"""`ctxdb export`: a session as a file for others, or the whole database as a clean copy."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ctxdb.commands.declare import Argument, Context, Option
+from ctxdb.commands.output import note
+from ctxdb.commands.reading import NoSync, open_fresh, telling_candidates
+from ctxdb.errors import UsageError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from ctxdb.reading.data import Sources
+
+Format = Literal["md", "html", "jsonl"]
+SUFFIXES: dict[str, Format] = {
+    ".md": "md",
+    ".markdown": "md",
+    ".html": "html",
+    ".htm": "html",
+    ".jsonl": "jsonl",
+}
+
+
+def export(
+    ctx: Context,
+    session: Annotated[
+        str | None,
+        Argument(
+            "[SESSION]",
+            help="The beginning of its id, its slug, or last.",
+            complete="ctxdb.query.complete:sessions",
+        ),
+    ] = None,
+    format_: Annotated[
+        Format | None,
+        Option("--format", help="md, html or jsonl.", default_text="by the name of FILE, else md"),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        Option("--output", "-o", metavar="FILE", help="Where to write it; - is standard output."),
+    ] = None,
+    snapshot: Annotated[
+        Path | None,
+        Option("--snapshot", metavar="FILE", help="Write the whole database as a clean copy."),
+    ] = None,
+    *,
+    brief: Annotated[
+        bool,
+        Option("--brief", help="Without inputs and results of tools, thinking and agents' words."),
+    ] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
+    no_sync: NoSync = False,
+) -> None:
+    """Write a session to a file that others can read: Markdown, HTML or JSONL.
+
+    HTML is one page that needs nothing else, and loads and runs nothing. JSONL is the transcript's
+    own lines, or what the database knows of them where Claude Code has deleted it. Files are
+    readable by you alone; look through them before you pass them on: they hold what the session
+    held. In a pipe it is written to standard output.
+
+    \b
+    Examples:
+      ctxdb export last -o session.html
+      ctxdb export 8a18 --brief -o notes.md
+      ctxdb export soft-purring-owl --format jsonl -o backup.jsonl
+      ctxdb export --snapshot copy.sqlite
+    """
+    if snapshot is not None:
+        if session is not None or format_ is not None or output is not None:
+            raise UsageError(
+                "--snapshot copies the whole database; it takes no SESSION or --format"
+            )
+        _write_snapshot(ctx, snapshot, force=force, no_sync=no_sync)
+        return
+    if session is None:
+        raise UsageError("which session? Give the beginning of its id, or last")
+    wanted: Format = format_ or SUFFIXES.get(output.suffix.lower() if output else "", "md")
+    with closing(open_fresh(ctx, no_sync=no_sync)) as conn:
+        from ctxdb.reading.find import find_session, short_id
+
+        with telling_candidates():
+            session_id = find_session(conn, session)
+        if output is None and sys.stdout.isatty():
+            name = "".join(c for c in short_id(conn, session_id) if c.isalnum() or c == "-")
+            output = Path(f"session-{name}.{wanted}")
+        sources: list[Sources] = []
+        pieces = _pieces(conn, session_id, wanted, sources, brief=brief)
+        if output is None or str(output) == "-":
+            for piece in pieces:
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+        else:
+            _write_file(output, pieces, force=force)
+        for one in sources:
+            for path in one.remade:
+                note(f"{path} is gone or changed: its lines are made from the database")
+
+
+def _pieces(
+    conn: sqlite3.Connection,
+    session_id: str,
+    wanted: Format,
+    sources: list[Sources],
+    *,
+    brief: bool,
+) -> Iterator[bytes]:
+    if wanted == "jsonl":
+        from ctxdb.reading.data import Sources
+
+        sources.append(Sources(conn, session_id))
+        yield from sources[0]
+        return
+    from ctxdb.reading.load import Wish, load
+
+    reading = load(conn, session_id, Wish(not brief, not brief, not brief))
+    if wanted == "html":
+        from ctxdb.reading.page import html_page
+
+        for piece in html_page(reading):
+            yield piece.encode(errors="replace")
+    else:
+        from ctxdb.reading.markdown import markdown
+
+        for line in markdown(reading):
+            yield line.encode(errors="replace") + b"\n"
+
+
+def _write_file(target: Path, pieces: Iterator[bytes], *, force: bool) -> None:
+    from ctxdb.progress import human_bytes
+    from ctxdb.reading.files import new_file
+
+    with new_file(target, force=force) as waiting, waiting.open("r+b") as file:
+        for piece in pieces:
+            file.write(piece)
+        size = file.tell()
+        file.flush()
+    note(f"Wrote {target} ({human_bytes(size)})")
+
+
+def _write_snapshot(ctx: Context, target: Path, *, force: bool, no_sync: bool) -> None:
+    from ctxdb.config import load
+    from ctxdb.progress import human_bytes
+    from ctxdb.reading.files import new_file
+    from ctxdb.reading.snapshot import write_snapshot
+
+    open_fresh(ctx, no_sync=no_sync).close()
+    db_path = load(ctx.db).db_path
+    if target.exists() and target.samefile(db_path):
+        raise UsageError(f"{target} is the database itself")
+    with new_file(target, force=force) as waiting:
+        write_snapshot(db_path, waiting)
+        size = waiting.stat().st_size
+    note(f"Wrote {target} ({human_bytes(size)})")

@@ -1,0 +1,183 @@
+"""`ctxdb search`: full text over what was said and done."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from ctxdb.commands.declare import Argument, Context, Option
+from ctxdb.commands.output import note, say
+from ctxdb.commands.reading import NoSync, open_fresh, telling_candidates
+from ctxdb.errors import UsageError
+
+if TYPE_CHECKING:
+    from ctxdb.query.hits import ShownSession
+    from ctxdb.query.search import Found
+
+Format = Literal["text", "json", "jsonl", "csv", "md"]
+Kind = Literal[
+    "human",
+    "assistant",
+    "tool",
+    "thinking",
+    "command",
+    "shell",
+    "command_output",
+    "meta",
+    "compact_summary",
+    "interruption",
+    "notification",
+    "agent_prompt",
+    "synthetic",
+    "system",
+    "attachment",
+]
+PIPED_COLUMNS = 100
+PROGRAM_CHARACTERS = 160  # of a snippet for a program
+
+
+def search(
+    ctx: Context,
+    text: Annotated[list[str], Argument("TEXT", help="What to look for.")],
+    *,
+    since: Annotated[
+        str | None,
+        Option("--since", metavar="WHEN", help="From then on: 7d, 24h, yesterday, 2026-08."),
+    ] = None,
+    until: Annotated[
+        str | None,
+        Option("--until", metavar="WHEN", help="Up to and including then: yesterday, 2026-08."),
+    ] = None,
+    project: Annotated[
+        str | None,
+        Option(
+            "--project",
+            metavar="NAME",
+            help="Only this project: its name, its folder (. is this one), or a part of the path.",
+            complete="ctxdb.query.complete:projects",
+        ),
+    ] = None,
+    session: Annotated[
+        str | None,
+        Option(
+            "--session",
+            metavar="ID",
+            help="Only this session: the beginning of its id, a slug, or last.",
+            complete="ctxdb.query.complete:sessions",
+        ),
+    ] = None,
+    tool: Annotated[
+        str | None,
+        Option("--tool", metavar="NAME", help="Only calls of this tool, or of this MCP server."),
+    ] = None,
+    kind: Annotated[
+        Kind | None,
+        Option(
+            "--kind",
+            metavar="KIND",
+            help="Only this kind: human, assistant, thinking, tool, or another kind of message.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, Option("--limit", "-n", metavar="N", at_least=1, help="At most N hits.")
+    ] = 20,
+    format: Annotated[  # noqa: A002
+        Format, Option("--format", "-f", metavar="FORMAT", help="text, json, jsonl, csv or md.")
+    ] = "text",
+    errors: Annotated[
+        bool, Option("--errors", help="Only failed tool calls and errors of the API.")
+    ] = False,
+    no_sync: NoSync = False,
+) -> None:
+    """Find what was said and done, in all sessions.
+
+    All words must be there. "Quoted words" stand side by side, wor* is how a word begins, OR and
+    NOT in capitals mean what they say. Words of code (snake_case, src/app.py, foo.bar()) are found
+    as they are. What people and the model said comes before what tools printed. Of a word that is
+    nearly everywhere only the newest few thousand places are ranked.
+
+    \b
+    Examples:
+      ctxdb search connection refused
+      ctxdb search '"tide table" OR backoff' --since 30d
+      ctxdb search src/sync.ts --tool Edit
+      ctxdb search timeout --errors --project engine
+      ctxdb search --kind human --format json -- --dry-run
+    """
+    from ctxdb.query.hits import gather
+    from ctxdb.query.search import Wanted
+    from ctxdb.query.search import search as look
+
+    if tool is not None and kind not in (None, "tool"):
+        raise UsageError("--tool looks in tool calls; --kind would look elsewhere")
+    words = " ".join(text)
+    times = _times(since, until)
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
+    size = max(columns * 2 - 12, 60) if format == "text" else PROGRAM_CHARACTERS
+    with closing(open_fresh(ctx, no_sync=no_sync)) as conn, telling_candidates():
+        from ctxdb.query.resolve import project_ids
+        from ctxdb.reading.find import find_session
+
+        projects = tuple(project_ids(conn, project)) if project else None
+        session_id = find_session(conn, session) if session else None
+        found = look(conn, words, Wanted(*times, projects, session_id, tool, kind, errors, limit))
+        sessions = gather(conn, found, size)
+    _print(words, found, sessions, format, columns)
+    if not sessions:
+        note(_nothing(words, found))
+    if found.is_cut:
+        note("Not everything was looked at in time: narrow it with --project or --since.")
+
+
+def _times(since: str | None, until: str | None) -> tuple[str | None, str | None]:
+    if since is None and until is None:
+        return None, None
+    from ctxdb.query import period
+
+    return period.since(since) if since else None, period.until(until) if until else None
+
+
+def _print(
+    words: str, found: Found, sessions: list[ShownSession], format_: Format, columns: int
+) -> None:
+    from ctxdb.query.hits import COLUMNS, as_data, as_rows, text_lines
+
+    if format_ == "text":
+        from ctxdb.reading.ink import ink_for
+
+        for line in text_lines(sessions, ink_for(sys.stdout), columns):
+            say(line)
+        return
+    if format_ == "json":
+        import json
+
+        answer = {
+            "query": words,
+            "sessions": [as_data(one) for one in sessions],
+            "suggestion": found.suggestion,
+        }
+        say(json.dumps(answer, indent=2).replace("\x7f", "\\u007f"))
+        return
+    from ctxdb.query import formats
+
+    write = {
+        "jsonl": formats.write_jsonl,
+        "csv": formats.write_csv,
+        "md": formats.write_markdown,
+    }[format_]
+    write(COLUMNS, as_rows(sessions), sys.stdout.write)
+
+
+def _nothing(words: str, found: Found) -> str:
+    if found.suggestion:
+        from ctxdb.reading.find import shell_word
+
+        return f"No hits. Did you mean: ctxdb search {shell_word(found.suggestion)}"
+    if found.missing:
+        what = ", ".join(found.missing)
+        return f"No hits: {what} {'is' if len(found.missing) == 1 else 'are'} nowhere."
+    if len(found.words) > 1 and "OR" not in words.split():
+        return "No hits with all of these words together; OR between them finds each."
+    return "No hits."

@@ -1,0 +1,91 @@
+"""`ctxdb show`: one session as a person would read it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+from ctxdb.commands.declare import Argument, Context, Option
+from ctxdb.commands.output import note, say_bytes
+from ctxdb.commands.reading import NoSync, open_fresh, page, telling_candidates
+from ctxdb.errors import UsageError
+
+if TYPE_CHECKING:
+    import sqlite3
+
+PIPED_COLUMNS = 110
+
+
+def show(
+    ctx: Context,
+    session: Annotated[
+        str,
+        Argument(
+            "[SESSION]",
+            help="The beginning of its id, its slug, or last.",
+            complete="ctxdb.query.complete:sessions",
+            default_text="last",
+        ),
+    ] = "last",
+    turn: Annotated[
+        int | None, Option("--turn", metavar="N", at_least=1, help="Only the N-th request.")
+    ] = None,
+    raw: Annotated[
+        str | None,
+        Option("--raw", metavar="UUID", help="Print the exact line of the transcript instead."),
+    ] = None,
+    *,
+    tools: Annotated[
+        bool, Option("--tools", help="With inputs and results of tool calls.")
+    ] = False,
+    thinking: Annotated[bool, Option("--thinking", help="With what the model thought.")] = False,
+    agents: Annotated[
+        bool, Option("--agents", help="With the conversations of subagents, nested.")
+    ] = False,
+    no_sync: NoSync = False,
+) -> None:
+    """Show one session as a person would read it.
+
+    Prompts, replies, tool calls with how they ended, subagents, and what each request cost; in a
+    pager on a terminal. A fork is shown with the history that it came from.
+
+    \b
+    Examples:
+      ctxdb show
+      ctxdb show 8a18 --turn 3 --tools
+      ctxdb show soft-purring-owl --agents
+      ctxdb show --raw 1f0c9d52-6f0e-4c44-9a3e-0d5f5be1a111
+    """
+    with closing(open_fresh(ctx, no_sync=no_sync)) as conn:
+        if raw is not None:
+            _show_line(conn, raw)
+            return
+        from ctxdb.reading.find import find_session
+        from ctxdb.reading.ink import ink_for
+        from ctxdb.reading.load import Wish, load
+        from ctxdb.reading.terminal import TerminalPage
+
+        wish = Wish(tools, thinking, agents)
+        with telling_candidates():
+            reading = load(conn, find_session(conn, session), wish)
+    turns = None
+    if turn is not None:
+        turns = [one for one in reading.turns if one.ordinal == turn and not one.is_copied]
+        if not turns:
+            own = [one for one in reading.turns if one.ordinal and not one.is_copied]
+            what = f"it has {len(own)}" if own else "it has none"
+            raise UsageError(f"session {reading.id} has no turn {turn}: {what}")
+    on_terminal = sys.stdout.isatty()
+    columns = shutil.get_terminal_size().columns if on_terminal else PIPED_COLUMNS
+    page(TerminalPage(ink_for(sys.stdout), columns, wish).lines(reading, turns))
+
+
+def _show_line(conn: sqlite3.Connection, uuid: str) -> None:
+    from ctxdb.reading.source import source_line
+
+    line = source_line(conn, uuid)
+    if line.note:
+        note(line.note)
+    say_bytes(line.data)

@@ -1,0 +1,235 @@
+"""What a search found, for people or for programs: sessions, and in each the hits, best first."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ctxdb.query.snippets import Snippet, beginning, snippet
+from ctxdb.reading.facts import MARKS
+from ctxdb.reading.find import resume_command, shell_word, short_id
+from ctxdb.reading.units import day_and_time
+from ctxdb.text import clip, one_line, printable
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from ctxdb.query.search import Found, Group, Hit
+    from ctxdb.query.words import Word
+    from ctxdb.reading.ink import Ink
+
+SNIPPET = 160  # characters
+COLUMNS = (
+    "session_id",
+    "title",
+    "project",
+    "timestamp",
+    "turn",
+    "kind",
+    "tool",
+    "status",
+    "exit_code",
+    "agent_id",
+    "uuid",
+    "score",
+    "snippet",
+    "show",
+    "resume",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownHit:
+    """A hit and the words around what was found."""
+
+    hit: Hit
+    snippet: Snippet
+    show: str  # the command that shows it
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSession:
+    """A session and its hits."""
+
+    id: str
+    title: str
+    project: str
+    cwd: str | None
+    started_at: str | None
+    is_deleted: bool
+    hits: tuple[ShownHit, ...]
+    more: int
+
+    @property
+    def resume(self) -> str | None:
+        """The command that goes on with it; None where Claude Code has deleted it."""
+        return None if self.is_deleted else resume_command(self.id, self.cwd)
+
+
+def gather(conn: sqlite3.Connection, found: Found, size: int = SNIPPET) -> list[ShownSession]:
+    """Read what is shown of the sessions and hits that were found."""
+    return [_session(conn, group, found.words, size) for group in found.groups]
+
+
+def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: int) -> ShownSession:
+    row = conn.execute(
+        "SELECT coalesce(s.title, ''), coalesce(p.name, ''), coalesce(s.cwd, p.path), s.started_at,"
+        " s.source_deleted_at IS NOT NULL FROM sessions s"
+        " LEFT JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
+        (group.session_id,),
+    ).fetchone() or ("", "", None, None, 0)
+    short = short_id(conn, group.session_id)
+    hits: dict[str, ShownHit] = {}
+    more = group.more
+    for hit in group.hits:
+        around, where = _around(conn, hit, words, size)
+        # The last words of an agent are also the result of the call that started it.
+        text = "".join(piece.text for piece in around.pieces)
+        if text in hits:
+            more += 1
+        else:
+            hits[text] = ShownHit(hit, around, show_command(hit, short, where))
+    title, project, cwd, started_at, is_deleted = row
+    shown = tuple(hits.values())
+    return ShownSession(
+        group.session_id, title, project, cwd, started_at, bool(is_deleted), shown, more
+    )
+
+
+def show_command(hit: Hit, short: str, where: str) -> str:
+    """What to type to read on."""
+    command = f"ctxdb show {shell_word(short)}"
+    if hit.turn is not None:
+        command += f" --turn {hit.turn}"
+    if hit.agent_id is not None:
+        command += " --agents"
+    return command + {"thinking": " --thinking", "tool": " --tools"}.get(where, "")
+
+
+def _around(
+    conn: sqlite3.Connection, hit: Hit, words: list[Word], size: int
+) -> tuple[Snippet, str]:
+    """The best snippet of all the texts that a hit has, and which sort of text it is from."""
+    if hit.source == "message":
+        sql, names = "SELECT text, thinking FROM messages WHERE id = ?", ["text", "thinking"]
+    else:
+        sql = "SELECT target, result_text, input FROM tool_uses WHERE id = ?"
+        names = ["target", "tool", "tool"]
+    texts = [text or "" for text in conn.execute(sql, (hit.id,)).fetchone()]
+    if hit.source == "tool":
+        texts[2] = _values(texts[2])
+    best: tuple[Snippet, str] | None = None
+    for text, name in zip(texts, names, strict=True):
+        found = snippet(text, words, size) if text else None
+        if found is not None and (best is None or found.words > best[0].words):
+            best = (found, name)
+    return best or (beginning(next(filter(None, texts), ""), size), names[0])
+
+
+def _values(text: str) -> str:
+    """The values of a call's input as text: a person looks for those, not for JSON."""
+    try:
+        waiting: list[Any] = [json.loads(text or "{}")]
+    except ValueError:
+        return text
+    found: list[str] = []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += reversed(value.values())
+        elif isinstance(value, list):
+            waiting += reversed(value)
+        else:
+            found.append(value if isinstance(value, str) else json.dumps(value))
+    return "\n".join(found)
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def text_lines(sessions: list[ShownSession], ink: Ink, columns: int) -> Iterator[str]:
+    """Sessions with their hits, each with the commands to go on."""
+    for nth, session in enumerate(sessions):
+        if nth:
+            yield ""
+        facts = " · ".join(filter(None, (one_line(session.project), _day(session.started_at))))
+        title = one_line(session.title) or session.id
+        yield f"{ink('bold', clip(title, max(columns - len(facts) - 2, 30)))}  {ink('dim', facts)}"
+        for shown in session.hits:
+            yield f"  {_label(shown.hit, ink)}  {ink('dim', shown.show)}"
+            yield "    " + "".join(
+                ink("found", printable(piece.text)) if piece.is_match else printable(piece.text)
+                for piece in shown.snippet.pieces
+            )
+        if session.more:
+            yield ink("dim", f"  and {session.more} more here: --session {session.id[:8]}")
+        gone = ink("dim", "its transcript is deleted: it cannot be resumed")
+        yield f"  {ink('green', session.resume) if session.resume else gone}"
+
+
+def _day(timestamp: str | None) -> str:
+    return day_and_time(timestamp)[:10]
+
+
+def _label(hit: Hit, ink: Ink) -> str:
+    if hit.source == "tool":
+        ok = hit.status == "ok"
+        mark = ink("green" if ok else "red", MARKS.get(hit.status or "", "?"))
+        what = f"{mark} {ink('cyan', one_line(hit.tool or '?'))}"
+        if hit.exit_code:
+            what += f" exit {hit.exit_code}"
+    else:
+        what = ink("cyan", hit.kind.replace("_", " "))
+    agent = " by an agent" if hit.agent_id else ""
+    return f"{what}{agent} {day_and_time(hit.timestamp)}".rstrip()
+
+
+# -- for programs ----------------------------------------------------------------------------------
+
+
+def as_data(session: ShownSession) -> dict[str, object]:
+    """A session with its hits, in a stable shape."""
+    return {
+        "session_id": session.id,
+        "title": session.title,
+        "project": session.project,
+        "cwd": session.cwd,
+        "started_at": session.started_at,
+        "resume": session.resume,
+        "more": session.more,
+        "hits": [_hit_data(shown) for shown in session.hits],
+    }
+
+
+def as_rows(sessions: list[ShownSession]) -> Iterator[tuple[object, ...]]:
+    """One flat row for each hit; the columns are COLUMNS."""
+    for session in sessions:
+        whole = as_data(session)
+        for shown in session.hits:
+            row = whole | _hit_data(shown)
+            yield tuple(row[name] for name in COLUMNS)
+
+
+def _hit_data(shown: ShownHit) -> dict[str, object]:
+    hit = shown.hit
+    at, marks = 0, []
+    for piece in shown.snippet.pieces:
+        if piece.is_match:
+            marks.append([at, at + len(piece.text)])
+        at += len(piece.text)
+    return {
+        "kind": hit.kind,
+        "tool": hit.tool,
+        "status": hit.status,
+        "exit_code": hit.exit_code,
+        "timestamp": hit.timestamp,
+        "turn": hit.turn,
+        "agent_id": hit.agent_id,
+        "uuid": hit.uuid,
+        "score": round(hit.score, 4),
+        "snippet": "".join(piece.text for piece in shown.snippet.pieces),
+        "matches": marks,
+        "show": shown.show,
+    }

@@ -1,0 +1,148 @@
+"""The few words around what was found, with the found marked. Pure: text in, pieces out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ctxdb.query.words import Word
+
+SEARCHED = 2_000_000  # characters of a text that are looked through
+MATCHES = 300  # places that are weighed against each other
+LEAD = 0.3  # share of the snippet that stands before the first match
+_LETTER = r"[^\W_]"
+_GAP = r"[\W_]{1,40}"
+
+
+class Piece(NamedTuple):
+    """A part of a snippet."""
+
+    text: str
+    is_match: bool
+
+
+class Snippet(NamedTuple):
+    """Pieces in order, and how many of the wanted words are in them."""
+
+    pieces: tuple[Piece, ...]
+    words: int
+
+
+def snippet(text: str, words: Sequence[Word], size: int) -> Snippet | None:
+    """About `size` characters of the text where most of the words are; None where none is."""
+    text = text[:SEARCHED]
+    spans = _spans(text, [_pattern(word.text, word.is_prefix, word.is_run) for word in words])
+    if not spans and not text.isascii():
+        # The index does not know accents: neither does this second look.
+        plain = [_pattern(_unaccented(w.text), w.is_prefix, w.is_run) for w in words]
+        spans = _spans(_unaccented(text), plain)
+    if not spans:
+        return None
+    first, last, distinct = _best(spans, size)
+    start, end = _window(text, spans[first][0], spans[last][1], size)
+    pieces: list[Piece] = []
+    at = start
+    for begin, stop, _ in spans[first:]:
+        if begin >= end:
+            break
+        if begin < at:
+            continue
+        _add(pieces, text[at:begin], is_match=False)
+        _add(pieces, text[begin : min(stop, end)], is_match=True)
+        at = min(stop, end)
+    _add(pieces, text[at:end], is_match=False)
+    return Snippet(_trimmed(pieces, before=start > 0, after=end < len(text)), distinct)
+
+
+def beginning(text: str, size: int) -> Snippet:
+    """The start of a text in which nothing can be marked."""
+    head = " ".join(text[: size * 2].split())
+    return Snippet((Piece(head[:size] + ("…" if len(head) > size else ""), False),), 0)
+
+
+def _pattern(text: str, is_prefix: bool, is_run: bool) -> re.Pattern[str]:  # noqa: FBT001
+    parts = re.findall(rf"{_LETTER}+", text)
+    if is_run or not parts:
+        return re.compile(re.escape(text), re.IGNORECASE)
+    inner = _GAP.join(map(re.escape, parts))
+    end = "" if is_prefix else rf"(?!{_LETTER})"
+    # To the letter where that is there, else its parts with anything between them.
+    exact = re.escape(text)
+    return re.compile(rf"(?<!{_LETTER})(?:{exact}{end}|{inner}{end})|{exact}", re.IGNORECASE)
+
+
+def _spans(text: str, patterns: list[re.Pattern[str]]) -> list[tuple[int, int, int]]:
+    found: list[tuple[int, int, int]] = []
+    for nth, pattern in enumerate(patterns):
+        for count, match in enumerate(pattern.finditer(text)):
+            if count >= MATCHES:
+                break
+            found.append((match.start(), match.end(), nth))
+    return sorted(found)
+
+
+def _best(spans: list[tuple[int, int, int]], size: int) -> tuple[int, int, int]:
+    """The first and last match of the window with most different words in it."""
+    best = (0, 0, 0)
+    room = int(size * (1 - LEAD))
+    for first in range(len(spans)):
+        seen: set[int] = set()
+        last = first
+        for nth in range(first, len(spans)):
+            if spans[nth][1] - spans[first][0] > room and nth > first:
+                break
+            seen.add(spans[nth][2])
+            last = nth
+        if len(seen) > best[2]:
+            best = (first, last, len(seen))
+    return best
+
+
+def _window(text: str, begin: int, stop: int, size: int) -> tuple[int, int]:
+    stop = min(stop, begin + size)
+    lead = min(int(size * LEAD), max(size - (stop - begin), 0))
+    start = max(begin - lead, 0)
+    if start > 0:
+        # Begin with a whole word, if one begins soon.
+        blank = next((n for n in range(start, begin) if text[n].isspace()), None)
+        if blank is not None and blank - start < 16:
+            start = blank
+    end = min(max(start + size, stop), len(text))
+    if end < len(text):
+        blank = next((n for n in range(end, stop, -1) if text[n - 1].isspace()), None)
+        if blank is not None and end - blank < 16:
+            end = blank
+    return start, end
+
+
+def _add(pieces: list[Piece], text: str, *, is_match: bool) -> None:
+    if not text:
+        return
+    # White space is one space, but those at the edges of a piece part it from its neighbour.
+    flat = re.sub(r"\s+", " ", text)
+    pieces.append(Piece(flat, is_match))
+
+
+def _trimmed(pieces: list[Piece], *, before: bool, after: bool) -> tuple[Piece, ...]:
+    if pieces:
+        pieces[0] = pieces[0]._replace(text=pieces[0].text.lstrip())
+        pieces[-1] = pieces[-1]._replace(text=pieces[-1].text.rstrip())
+    if before:
+        pieces.insert(0, Piece("…", False))
+    if after:
+        pieces.append(Piece("…", False))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def _unaccented(text: str) -> str:
+    """The letters without their marks, one character for each."""
+    import unicodedata
+
+    def bare(c: str) -> str:
+        apart = unicodedata.normalize("NFD", c)
+        return apart[0] if len(apart) > 1 and unicodedata.combining(apart[1]) else c
+
+    return "".join(c if c < "\u0080" else bare(c) for c in text)

@@ -1,0 +1,136 @@
+"""The facts that stand above a session, a turn, a call or an agent, in words; for every format."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctxdb.reading.units import counted, duration, milliseconds_between, money, period, tokens
+from ctxdb.text import one_line
+
+if TYPE_CHECKING:
+    from ctxdb.reading.model import Agent, Call, Reading, Turn
+
+MARKS = {"ok": "✓", "error": "✗", "rejected": "⊘", "interrupted": "!", "pending": "…"}
+_OPENING = {
+    "command": "command",
+    "shell": "shell",
+    "queued": "queued",
+    "sdk": "by a program",
+}
+
+
+def session_title(reading: Reading) -> str:
+    """What to call it."""
+    return reading.title.strip() or f"Session {reading.id}"
+
+
+def session_facts(reading: Reading) -> list[tuple[str, str]]:
+    """Names and values, in the order to show them."""
+    found = [
+        ("Session", reading.id),
+        ("Project", " · ".join(filter(None, (reading.project, reading.cwd, reading.branch)))),
+        ("When", period(reading.started_at, reading.ended_at)),
+        ("Model", ", ".join(reading.models)),
+        ("Version", f"Claude Code {reading.version}" if reading.version else ""),
+        ("Came from", _origin(reading)),
+        ("Totals", session_totals(reading)),
+    ]
+    if reading.deleted_at:
+        found.append(("Note", "its transcript is deleted; this is what the database kept"))
+    return [(name, value) for name, value in found if value]
+
+
+def _origin(reading: Reading) -> str:
+    if not reading.relation or not reading.parent_id:
+        return ""
+    title = f" ({one_line(reading.parent_title)})" if reading.parent_title else ""
+    how = {"clear": "/clear in", "resume": "resumed from", "fork": "fork of"}[reading.relation]
+    return f"{how} {reading.parent_id}{title}"
+
+
+def session_totals(reading: Reading) -> str:
+    """Turns, calls, agents, tokens and cost."""
+    own = sum(turn.ordinal is not None and not turn.is_copied for turn in reading.turns)
+    copied = sum(turn.is_copied for turn in reading.turns)
+    parts = [counted(own, "turn") + (f" (and {copied:,} copied)" if copied else "")]
+    if reading.calls:
+        failed = f" ({reading.failed:,} failed)" if reading.failed else ""
+        parts.append(counted(reading.calls, "tool call") + failed)
+    if reading.tokens:
+        parts.append(f"{tokens(reading.tokens)} tokens")
+    if reading.cost is not None:
+        parts.append(("at least " if reading.is_lower_bound else "") + money(reading.cost))
+    return " · ".join(parts)
+
+
+def turn_facts(turn: Turn) -> str:
+    """How it was asked, how long it took, what it cost."""
+    took = milliseconds_between(turn.started_at, turn.ended_at)
+    parts = [
+        _OPENING.get(turn.kind, ""),
+        "copied" if turn.is_copied else "",
+        duration(took) if took else "",
+        money(turn.cost),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def call_facts(call: Call) -> str:
+    """How it ended, where that is worth a word, and how long it took."""
+    ending = "" if call.status == "ok" else call.status
+    if call.exit_code:
+        ending = f"exit {call.exit_code}"
+    return " · ".join(filter(None, (ending, duration(call.ms))))
+
+
+def answer(call: Call) -> str:
+    """What a person answered to a question, or said when refusing; empty for other calls."""
+    text = call.result or ""
+    if call.name == "AskUserQuestion" and call.status == "ok":
+        text = text.removeprefix("User has answered your questions: ")
+        return text.partition(" You can now continue with the user's answers in mind")[0]
+    if call.status == "rejected":
+        _, found, said = text.partition("the user said:")
+        return said.partition("\n\nNote: The user's next message")[0].strip() if found else ""
+    return ""
+
+
+def agent_title(agent: Agent) -> str:
+    """What it is and what it was asked."""
+    name = agent.type or agent.kind.replace("_", " ")
+    return f"{name}: {agent.description}" if agent.description else name
+
+
+def agent_facts(agent: Agent) -> str:
+    """How it went."""
+    failed = f" ({agent.failed:,} failed)" if agent.failed else ""
+    parts = [
+        agent.status if agent.status != "unknown" else "",
+        counted(agent.calls, "call") + failed if agent.calls else "",
+        duration(milliseconds_between(agent.started_at, agent.ended_at)),
+        money(agent.cost),
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def others_line(agents: list[Agent]) -> str:
+    """What ran besides, in a line."""
+    kinds: dict[str, int] = {}
+    for agent in agents:
+        kinds[agent.kind] = kinds.get(agent.kind, 0) + 1
+    return ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in sorted(kinds.items()))
+
+
+def input_lines(call: Call) -> list[tuple[str, str]]:
+    """The input by name, each value as text; one nameless value where it is not an object."""
+    try:
+        found = json.loads(call.input or "{}")
+    except ValueError:
+        return [("", call.input or "")]
+    if not isinstance(found, dict):
+        return [("", call.input or "")]
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        for name, value in found.items()
+    ]
