@@ -336,17 +336,17 @@ def test_a_folder_of_any_name_is_one_word_for_a_shell() -> None:
 
 
 def test_nothing_found_is_one_line_with_what_was_perhaps_meant(world: World, files: Files) -> None:
-    say(world, files, "the connection to the depot", "quite another tide")
-    done = world.cli("search", "conection")
+    say(world, files, "the periwinkle at the depot", "quite another tide")
+    done = world.cli("search", "perywinkle")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "No hits. Did you mean: ctxdb search connection\n"
+    assert done.stderr == "No hits. Did you mean: ctxdb search periwinkle\n"
     assert world.cli("search", "depot", "tdie").stderr.endswith("search 'depot tide'\n")
     assert world.cli("search", "xylophone").stderr == "No hits: xylophone is nowhere.\n"
     assert "OR between them" in world.cli("search", "depot", "tide").stderr
-    assert run_json(world, "search", "conection") == {
-        "query": "conection",
+    assert run_json(world, "search", "perywinkle") == {
+        "query": "perywinkle",
         "sessions": [],
-        "suggestion": "connection",
+        "suggestion": "periwinkle",
     }
 
 

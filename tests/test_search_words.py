@@ -122,7 +122,7 @@ def test_a_snippet_is_where_most_words_are() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "steps"),
     [("tide", "tide", 0), ("tdie", "tide", 1), ("tid", "tide", 1), ("tide", "tile", 1),
-     ("conection", "connection", 1), ("moon", "tide", 3)],
+     ("perywinkle", "periwinkle", 1), ("moon", "tide", 3)],
 )  # fmt: skip
 def test_the_distance_of_words(one: str, other: str, steps: int) -> None:
     assert distance(one, other, 2) == steps

@@ -38,9 +38,15 @@ def export(
             complete="ctxdb.query.complete:sessions",
         ),
     ] = None,
-    format_: Annotated[
+    format: Annotated[  # noqa: A002
         Format | None,
-        Option("--format", help="md, html or jsonl.", default_text="by the name of FILE, else md"),
+        Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help="md, html or jsonl.",
+            default_text="by the name of FILE, else md",
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -73,7 +79,7 @@ def export(
       ctxdb export --snapshot copy.sqlite
     """
     if snapshot is not None:
-        if session is not None or format_ is not None or output is not None:
+        if session is not None or format is not None or output is not None:
             raise UsageError(
                 "--snapshot copies the whole database; it takes no SESSION or --format"
             )
@@ -81,7 +87,7 @@ def export(
         return
     if session is None:
         raise UsageError("which session? Give the beginning of its id, or last")
-    wanted: Format = format_ or SUFFIXES.get(output.suffix.lower() if output else "", "md")
+    wanted: Format = format or SUFFIXES.get(output.suffix.lower() if output else "", "md")
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn:
         from ctxdb.reading.find import find_session, short_id
 
