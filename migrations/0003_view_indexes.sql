@@ -8,7 +8,7 @@ CREATE INDEX messages_notices ON messages(kind, subtype, timestamp) WHERE kind I
 CREATE INDEX tool_uses_not_ok ON tool_uses(status, started_at) WHERE status <> 'ok';
 
 -- Counts and percentiles of each tool without reading the calls themselves, which are large.
-CREATE INDEX tool_uses_duration ON tool_uses(name, duration_ms, status);
+CREATE INDEX tool_uses_duration ON tool_uses(name, duration_ms, status, started_at);
 
 -- The counts of a turn and of a session, likewise: the old index with one or two columns more.
 DROP INDEX tool_uses_turn_id;

@@ -46,13 +46,14 @@ SELECT (SELECT min(started_at) FROM sessions) AS first_at, (SELECT max(ended_at)
   coalesce(c.input_tokens, 0) AS input_tokens, coalesce(c.output_tokens, 0) AS output_tokens,
   coalesce(c.cache_write_tokens, 0) AS cache_write_tokens, coalesce(c.cache_read_tokens, 0) AS cache_read_tokens,
   coalesce(c.input_tokens + c.output_tokens + c.cache_write_tokens + c.cache_read_tokens, 0) AS total_tokens,
-  CASE WHEN c.requests = 0 THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd, c.models,
+  CASE WHEN c.requests = 0 THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
+  (SELECT group_concat(model, ', ') FROM (SELECT DISTINCT model FROM usage ORDER BY model)) AS models,
   (SELECT count(*) FROM source_files) AS transcripts, (SELECT coalesce(sum(size), 0) FROM source_files) AS transcript_bytes,
   (SELECT count(*) FROM sessions WHERE source_deleted_at IS NOT NULL) AS sessions_deleted,
   (SELECT coalesce(sum(bad_lines), 0) FROM source_files) AS bad_lines
 FROM (
   SELECT count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
     sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cache_write_5m_tokens + cache_write_1h_tokens) AS cache_write_tokens,
-    sum(cache_read_tokens) AS cache_read_tokens, sum(cost) AS cost, group_concat(DISTINCT model) AS models
+    sum(cache_read_tokens) AS cache_read_tokens, sum(cost) AS cost
   FROM _costs
 ) c

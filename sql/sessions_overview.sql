@@ -41,7 +41,7 @@ SELECT s.started_at, p.name AS project, s.title,
   CASE WHEN c.session_id IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
   CASE WHEN c.session_id IS NULL THEN 0.0 ELSE (c.cost - c.cost_of_agents) / 1e12 END AS cost_own_usd,
   CASE WHEN c.first_model = c.last_model THEN c.first_model
-    ELSE (SELECT group_concat(DISTINCT u.model) FROM usage u WHERE u.session_id = s.id) END AS models,
+    ELSE (SELECT group_concat(model, ', ') FROM (SELECT DISTINCT u.model FROM usage u WHERE u.session_id = s.id ORDER BY u.model)) END AS models,
   round((julianday(s.ended_at) - julianday(s.started_at)) * 86400, 1) AS seconds, s.ended_at, s.git_branch, s.version,
   s.relation, s.parent_session_id, s.source_deleted_at, s.id AS session_id, s.project_id
 FROM sessions s

@@ -16,7 +16,8 @@
 -- example: ctxdb query tool_stats --since 30d
 WITH counts AS (
   SELECT name, count(*) AS calls, sum(status = 'ok') AS ok, sum(status = 'error') AS errors, sum(status = 'rejected') AS rejected,
-    sum(status = 'interrupted') AS interrupted, sum(status = 'pending') AS pending, sum(duration_ms) AS total_ms
+    sum(status = 'interrupted') AS interrupted, sum(status = 'pending') AS pending, sum(duration_ms) AS total_ms,
+    max(started_at) AS last_used_at
   FROM tool_uses
   WHERE name IS NOT NULL
   GROUP BY name
@@ -30,10 +31,9 @@ times AS ( -- nearest rank: the smallest duration that is not exceeded in that s
   )
   GROUP BY name
 )
-SELECT c.name AS tool, (SELECT u.mcp_server FROM tool_uses u WHERE u.name = c.name LIMIT 1) AS mcp_server,
+SELECT c.name AS tool, CASE WHEN c.name GLOB 'mcp__*__*' THEN substr(c.name, 6, instr(substr(c.name, 6), '__') - 1) END AS mcp_server,
   c.calls, c.ok, c.errors, round(1.0 * c.errors / c.calls, 4) AS error_rate, c.rejected, c.interrupted, c.pending,
-  t.median_ms, t.p95_ms, round(c.total_ms / 1000.0, 1) AS total_seconds,
-  (SELECT max(u.started_at) FROM tool_uses u WHERE u.name = c.name) AS last_used_at
+  t.median_ms, t.p95_ms, round(c.total_ms / 1000.0, 1) AS total_seconds, c.last_used_at
 FROM counts c
 LEFT JOIN times t ON t.name = c.name
 ORDER BY c.calls DESC, c.name
