@@ -112,7 +112,7 @@ def test_numbers_are_aligned_right_and_texts_left() -> None:
         "name  calls",
         "────  ─────",
         "Bash      7",
-        "Read   1200",
+        "Read  1,200",
     ]
 
 
@@ -145,8 +145,14 @@ def test_long_headings_are_broken_before_columns_are_left_out() -> None:
 
 def test_columns_that_find_no_room_are_named_empty_ones_first() -> None:
     names = ["first", "empty", "second", "third"]
-    made = lay_out(names, [("a" * 40, None, "b" * 40, "c" * 40)] * 2, Page(28))
+    made = lay_out(names, [("a" * 40, None, "b" * 40, "c" * 40)] * 2, Page(40))
     assert made.left_out == ["empty", "third"]
+
+
+def test_cost_and_session_stay_when_others_have_to_go() -> None:
+    names = ["title", "turns", "tool_use_id", "models", "cost_usd", "session_id"]
+    made = lay_out(names, [("t" * 30, 1, "toolu_1" * 5, "m" * 30, 1.5, SESSION)] * 2, Page(48))
+    assert made.left_out == ["tool_use_id", "models"]
 
 
 def test_a_single_row_of_many_columns_is_a_list() -> None:

@@ -16,6 +16,8 @@ Kind = Literal["money", "tokens", "bytes", "seconds", "share", "time", "path", "
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 _PATHS = ("path", "cwd", "file", "folder", "repo_path", "relative_path", "result_path")
+# Numbers in these tell things apart; nobody adds them up.
+_NAMES_OF_THINGS = ("id", "uuid", "session", "ordinal", "year", "status", "exit_code", "byte_start")
 SHORT_ID = 8  # what tells sessions apart, and what --session and show take
 EXACT_BELOW = 10_000  # tokens up to here are shown as they are
 
@@ -37,7 +39,7 @@ def kind_of(column: str) -> Kind:
         return "time"
     if name in _PATHS or name.endswith("_path"):
         return "path"
-    if name.endswith("session_id") or name in ("session", "id", "uuid", "message_uuid"):
+    if name.endswith(("_id", "_number")) or name in _NAMES_OF_THINGS:
         return "id"
     return "plain"
 
@@ -73,8 +75,7 @@ def _number(value: float, kind: Kind) -> str:
         return f"{value:.1%}"
     if isinstance(value, float):
         return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
-    # Ids and years are no amounts: 2,026 would be odd.
-    return str(value) if kind == "id" or abs(value) < EXACT_BELOW else f"{value:,}"
+    return str(value) if kind == "id" else f"{value:,}"
 
 
 def money(value: float) -> str:

@@ -19,9 +19,32 @@ def show_list(name: str, format_: str) -> None:
         for line in describe(name):
             say(line)
         return
-    from ctxdb.query.present import write
+    from ctxdb.query.present import page, write
 
-    write(Answer(*everything()), format_)
+    if format_ == "table":
+        for line in overview(page().columns or 100):
+            say(line)
+    else:
+        write(Answer(*everything()), format_)
+
+
+def overview(room: int) -> Iterator[str]:
+    """The list for people: questions whole, with what a query wants to be told."""
+    from textwrap import wrap
+
+    views, queries = canned.all_views(), canned.all_queries()
+    margin = max(len(one.name) for one in [*views, *queries]) + 2
+    for title, some in (("Views", views), ("Queries, with parameters: -p NAME VALUE", queries)):
+        if not some:
+            continue
+        yield f"{title}:"
+        for one in some:
+            wants = ", ".join(f":{param.name}" for param in one.params)
+            text = f"{one.question} ({wants})" if wants else one.question
+            first, *rest = wrap(text, max(room - margin - 2, 30)) or [""]
+            yield f"  {one.name:{margin}}{first}"
+            yield from (f"  {'':{margin}}{line}" for line in rest)
+    yield "What one of them has to offer: ctxdb query --list NAME"
 
 
 def everything() -> tuple[list[str], Iterator[tuple[object, ...]]]:

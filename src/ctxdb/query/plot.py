@@ -28,6 +28,7 @@ GAP_DAYS = 400  # more days than this are not filled in
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
+SHORT = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
@@ -156,6 +157,8 @@ def _week(names: list[str], rows: Sequence[Row]) -> list[str]:
         if isinstance(value, int | float) and str(hour).isdecimal():
             key = (day, int(str(hour)))
             cells[key] = cells.get(key, 0) + value
+    if days.keys() <= set(SHORT):
+        days = dict.fromkeys(SHORT)  # days off are a part of the week
     most = max(cells.values(), default=0) or 1
     margin = max(map(width, days))
     hours = "".join(f"{hour:<9}" for hour in (0, 3, 6, 9, 12, 15, 18, 21))

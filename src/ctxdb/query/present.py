@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ctxdb.query.table import Page
 
 SCREEN_ROWS = 1000  # of a table, unless --limit says otherwise
+NAMED = 6  # columns that are left out and said to be
 MOST_ROWS = 1_000_000  # of everything else
 
 
@@ -77,7 +78,10 @@ def _write_table(answer: Answer) -> None:
     for line in made.lines:
         say(line)
     if made.left_out:
-        note(f"No room for: {', '.join(made.left_out)}. --columns chooses, --format json has all.")
+        some = ", ".join(made.left_out[:NAMED])
+        if len(made.left_out) > NAMED:
+            some += f" and {len(made.left_out) - NAMED} more"
+        note(f"No room for {some}: --columns chooses, --format json has all.")
 
 
 def page() -> Page:

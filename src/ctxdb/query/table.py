@@ -1,13 +1,15 @@
 """A table that fits where it is printed.
 
 On a terminal the columns share its width: numbers keep theirs, long texts give way first, then the
-words of the headings go over several lines, and at last columns at the right end are left out,
-which is said. One row of many columns is shown as a list. In a pipe nothing has to fit, and only
-very long texts are cut.
+words of the headings go over several lines, and at last columns are left out, which is said: empty
+ones, then keys that only programs need, then from the right, but not the cost and the session. One
+row of many columns is shown as a list. In a pipe nothing has to fit, and only very long texts are
+cut.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.query.cells import kind_of, shown
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
 
 GAP = "  "
 LONGEST = 100  # columns of a text in a pipe
-SHORTEST = 12  # what a text keeps before headings are broken or columns left out
+SHORTEST = 18  # what a text keeps before headings are broken or columns left out
 LIST_COLUMNS = 5  # from here on a single row is a list
+KEPT = frozenset({"cost_usd", "session_id", "total_tokens"})  # worth more than their neighbours
+MINOR = re.compile(
+    r".*_id|uuid|byte_start|weekday_number|requests_unpriced|.*_not_final|.*_is_final"
+)
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -62,18 +68,31 @@ class _Column:
         """What it needs at least, its heading included."""
         return max(self.shortest, *map(width, self.heading))
 
-    def break_heading(self) -> None:
-        """Set the words of the heading one below the other where the cells are narrower."""
+    @property
+    def rank(self) -> int:
+        """How readily it is left out."""
+        if not self.widest:
+            return 3
+        if self.name in KEPT:
+            return 0
+        return 2 if MINOR.fullmatch(self.name) else 1
+
+    def broken(self) -> list[str]:
+        """The words of the heading one below the other where the cells are narrower."""
         lines: list[str] = []
-        for word in self.heading[0].split("_"):
+        for word in printable(self.name).split("_"):
             if lines and width(lines[-1]) + 1 + width(word) <= self.shortest:
                 lines[-1] += f"_{word}"
             else:
                 if lines:
                     lines[-1] += "_"
                 lines.append(word)
-        self.heading = lines
-        self.columns = max(self.widest, *map(width, lines))
+        return lines
+
+    def break_heading(self) -> None:
+        """Give the cells' width back to others."""
+        self.heading = self.broken()
+        self.columns = max(self.widest, *map(width, self.heading))
 
     def fitted(self, text: str) -> str:
         cut = clip_path if self.kind == "path" else clip
@@ -96,40 +115,39 @@ def lay_out(names: Sequence[str], rows: Sequence[Sequence[object]], page: Page) 
         for column in columns:
             column.columns = max(min(column.columns, LONGEST), width(column.heading[0]))
     else:
-        if _least(columns) > page.columns:
-            # What is empty anyhow goes first.
-            columns = [column for column in columns if column.widest] or columns[:1]
-        columns = columns[: _fit(columns, page.columns)]
+        columns = _worth_most(columns, page.columns)
+        _fit(columns, page.columns)
         there = {column.name for column in columns}
         left_out = [printable(name) for name in names if name not in there]
     return Table(list(_lines(columns, len(rows), page)), left_out)
 
 
-def _fit(columns: list[_Column], room: int) -> int:
-    """Set the columns' widths; return how many there is room for, one at least."""
+def _worth_most(columns: list[_Column], room: int) -> list[_Column]:
+    """The columns there is room for; the first is always one of them."""
+    kept = list(columns)
+    places = {column.name: n for n, column in enumerate(columns)}
+    while len(kept) > 1 and _least(kept) > room:
+        kept.remove(max(kept[1:], key=lambda column: (column.rank, places[column.name])))
+    return kept
+
+
+def _fit(columns: list[_Column], room: int) -> None:
+    """Set the columns' widths."""
     if _needed(columns) > room:
         _shrink(columns, room)
     if _needed(columns) > room:
         for column in columns:
             column.break_heading()
         _shrink(columns, room)
-    kept = len(columns)
-    while kept > 1 and sum(c.least for c in columns[:kept]) + len(GAP) * (kept - 1) > room:
-        kept -= 1
-    if kept < len(columns):
-        for column in columns[:kept]:
-            column.columns = max(column.widest, *map(width, column.heading))
-        _shrink(columns[:kept], room)
-    if kept == 1:
+    if len(columns) == 1:
         columns[0].columns = min(columns[0].columns, room)
-    return kept
 
 
 def _least(columns: list[_Column]) -> int:
     """How narrow the table can get with its headings broken."""
-    return sum(
-        max(column.shortest, *map(width, column.heading[0].split("_"))) for column in columns
-    ) + len(GAP) * (len(columns) - 1)
+    return sum(max(column.shortest, *map(width, column.broken())) for column in columns) + len(
+        GAP
+    ) * (len(columns) - 1)
 
 
 def _needed(columns: list[_Column]) -> int:
