@@ -465,8 +465,8 @@ OTHER_VERSION = """
 import os
 from pathlib import Path
 import sqlite_utils
-from ctxdb.store import schema
-schema.asset_dir = lambda name: Path(os.environ["ASSETS"]) / name
+from ctxdb.store import schema, version
+version.asset_dir = schema.asset_dir = lambda name: Path(os.environ["ASSETS"]) / name
 left = int(os.environ.get("STATEMENTS", "0"))
 real = sqlite_utils.Database.execute
 def execute(self, *args):
@@ -682,7 +682,7 @@ def test_case_71_four_processes_that_migrate_at_once_all_succeed(
     ends = [process.communicate(timeout=50) for process in processes]
     assert [errors for _, errors in ends] == [""] * 4
     assert len({said for said, _ in ends}) == 1
-    assert world.one("SELECT count(*) FROM _sqlite_migrations") == len(schema._steps())
+    assert world.one("SELECT count(*) FROM _sqlite_migrations") == len(schema.steps())
     world.write(lines(0, 1))
     world.sync()
     world.settled([0, 1])
@@ -745,7 +745,7 @@ def test_case_72_a_database_of_every_earlier_step_is_upgraded_and_keeps_its_rows
 
     wanted = layout(world.db)
     world.write(lines(0, 1))
-    steps = schema._steps()
+    steps = schema.steps()
     found = runpy.run_path(str(asset_dir("migrations") / "migrations.py"))["migrations"]
     for name in [*steps[1:], None]:
         world.db.unlink()
@@ -891,7 +891,7 @@ def test_sqlite_utils_itself_runs_our_migrations(world: World) -> None:
     sqlite_utils("migrate", world.db, folder)  # a second time there is nothing to do
     assert world.db.read_bytes() == before
     listed = sqlite_utils("migrate", world.db, folder, "--list").stdout
-    assert all(step in listed for step in schema._steps())
+    assert all(step in listed for step in schema.steps())
     world.write(lines(0, 1))
     world.sync()  # ctxdb takes it from there
     world.settled([0, 1])

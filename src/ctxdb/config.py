@@ -20,9 +20,8 @@ most people have one.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import ConfigError, UsageError
 
@@ -33,8 +32,7 @@ DEFAULT_ROOTS = ("~/.claude/projects", "~/.config/claude/projects")
 SETTINGS = ("db", "roots")
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """What every command needs to know. Paths are absolute; nothing in here was looked up."""
 
     db_path: Path

@@ -19,9 +19,17 @@ them. What it returns is the exit code, None meaning 0.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +37,7 @@ if TYPE_CHECKING:
 Command = "Callable[..., int | None]"
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What was said before the command's name."""
 
     db: Path | None = None
@@ -84,8 +91,7 @@ class Argument:
         self.default_text = default_text
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of a command, as declared."""
 
     name: str

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LATEST = 50  # sessions to choose from
 LONGEST = 60  # characters of a description
-_HARMFUL = re.compile(r"[^\w ,.+=-]+")
+_HARMFUL = re.compile(r"[^\w ,.-]+")
 
 
 def names(incomplete: str) -> Iterator[tuple[str, str]]:
@@ -30,9 +30,8 @@ def names(incomplete: str) -> Iterator[tuple[str, str]]:
 def sessions(incomplete: str) -> Iterator[tuple[str, str]]:
     """The latest sessions by the beginning of their ids, with their titles."""
     for session_id, title in _ask(
-        "SELECT id, title FROM sessions WHERE id LIKE ? || '%' AND id NOT LIKE '%[^0-9a-f-]%'"
-        " ORDER BY ended_at DESC LIMIT ?",
-        (incomplete.replace("%", "").replace("_", ""), LATEST),
+        "SELECT id, title FROM sessions WHERE instr(id, ?) = 1 ORDER BY ended_at DESC LIMIT ?",
+        (incomplete.lower(), LATEST),
     ):
         short = str(session_id)[: max(8, len(incomplete))]
         if harmless(short) == short:
@@ -42,8 +41,8 @@ def sessions(incomplete: str) -> Iterator[tuple[str, str]]:
 def projects(incomplete: str) -> Iterator[tuple[str, str]]:
     """Projects by name, those that were worked on last first."""
     for name, path in _ask(
-        "SELECT p.name, p.path FROM projects p JOIN sessions s ON s.project_id = p.id"
-        " GROUP BY p.id ORDER BY max(s.ended_at) DESC LIMIT ?",
+        "SELECT p.name, min(p.path) FROM projects p JOIN sessions s ON s.project_id = p.id"
+        " GROUP BY p.name ORDER BY max(s.ended_at) DESC LIMIT ?",
         (500,),
     ):
         text = str(name or "")

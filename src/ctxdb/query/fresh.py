@@ -133,7 +133,7 @@ def _remembered(
 ) -> tuple[dict[str, tuple[Stat, str, int]], set[str], bool]:
     """Every file's stat, state and offset; all roots; and whether the schema is this version's."""
     from ctxdb.store.connection import open_reader
-    from ctxdb.store.schema import is_current
+    from ctxdb.store.version import is_current
 
     conn = open_reader(db_path)
     try:

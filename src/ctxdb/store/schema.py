@@ -8,7 +8,6 @@ migrations: they are re-created from sql/ whenever their text has changed.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 from pathlib import Path
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from ctxdb import canned
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
-from ctxdb.model_ladder import VERSION as LADDER
 from ctxdb.store import model_names, prices
 from ctxdb.store.connection import write_transaction
+from ctxdb.store.version import applied, fingerprint, is_current, steps, view_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,25 +26,10 @@ if TYPE_CHECKING:
 DocRow = tuple[str, str, str, int, str]  # kind, name, column, position, description
 
 
-def _steps() -> list[str]:
-    return sorted(path.stem for path in asset_dir("migrations").glob("[0-9]*.sql"))
-
-
-def _applied(conn: sqlite3.Connection) -> list[str]:
-    if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'").fetchone():
-        return []
-    return [
-        name
-        for (name,) in conn.execute(
-            "SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxdb' ORDER BY id"
-        )
-    ]
-
-
 def unknown_steps(conn: sqlite3.Connection) -> list[str]:
     """Steps in the database that this code has never heard of."""
-    known = set(_steps())
-    return [name for name in _applied(conn) if name not in known]
+    known = set(steps())
+    return [name for name in applied(conn) if name not in known]
 
 
 def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
@@ -54,38 +38,20 @@ def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
         raise NewerSchema(path, unknown)
 
 
-def _fingerprint() -> str:
-    """Changes whenever a migration, a view, the price list or the names of models do."""
-    digest = hashlib.blake2b(b"%d" % LADDER, digest_size=16)
-    steps = sorted(asset_dir("migrations").glob("[0-9]*.sql"))
-    for path in [*steps, *_view_files(), prices.shipped_file()]:
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def is_current(conn: sqlite3.Connection, fingerprint: str | None = None) -> bool:
-    """True when the tables and views are those of this version; nothing is changed."""
-    if _applied(conn) != _steps():
-        return False
-    row = conn.execute("SELECT value FROM _meta WHERE key = 'schema'").fetchone()
-    return row is not None and bool(row[0] == (fingerprint or _fingerprint()))
-
-
 def prepare(conn: sqlite3.Connection, path: Path) -> None:
     """Migrate, re-create views and refresh the docs; quick when there is nothing to do."""
     refuse_newer(conn, path)
-    fingerprint = _fingerprint()
-    if is_current(conn, fingerprint):
+    if is_current(conn):
         return
     with write_transaction(conn):
         refuse_newer(conn, path)
-        if _applied(conn) != _steps():
+        if applied(conn) != steps():
             _migrate(conn)
         _create_views(conn)
         prices.refresh(conn)
         model_names.renew(conn)
         _write_docs(conn)
-        conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint,))
+        conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint(),))
 
 
 def _migrate(conn: sqlite3.Connection) -> None:
@@ -97,16 +63,12 @@ def _migrate(conn: sqlite3.Connection) -> None:
     found.apply(Database(conn, execute_plugins=False))
 
 
-def _view_files() -> list[Path]:
-    return sorted(asset_dir("sql").glob("*.sql"))
-
-
 def _create_views(conn: sqlite3.Connection) -> None:
     """Make all views anew, and drop those that this version no longer has.
 
     Which ones are ours is written down, because people make views of their own in this database.
     """
-    wanted = {path.stem: path.read_text(encoding="utf-8") for path in _view_files()}
+    wanted = {path.stem: path.read_text(encoding="utf-8") for path in view_files()}
     for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
         if name in wanted:
             why = (
@@ -163,7 +125,7 @@ def all_docs() -> list[DocRow]:
     rows: list[DocRow] = []
     for path in sorted(asset_dir("migrations").glob("[0-9]*.sql")):
         rows += table_docs(path.read_text(encoding="utf-8"))
-    for path in _view_files():
+    for path in view_files():
         rows += view_docs(path.stem, path.read_text(encoding="utf-8"))
     return rows
 
