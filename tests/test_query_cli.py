@@ -1,0 +1,306 @@
+"""`ctxdb query` as a person and a script use it: real processes, on the demo's database."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import pty
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb.config import Config
+from ctxdb.demo import write_demo
+from ctxdb.ingest import sync
+from ctxdb.lock import WriterLock
+from ctxdb.progress import NullProgress
+from ctxdb.text import width
+
+
+@cache
+def _made() -> Path:
+    import atexit
+    import tempfile
+
+    folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    write_demo(folder / "projects")
+    sync(Config(folder / "demo.db", (str(folder / "projects"),)), progress=NullProgress())
+    return folder / "demo.db"
+
+
+@pytest.fixture
+def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A demo database of one's own, and the one that ctxdb asks."""
+    path = tmp_path / "own/demo.db"
+    path.parent.mkdir()
+    shutil.copy(_made(), path)
+    monkeypatch.setenv("CTXDB_DB", str(path))
+    return path
+
+
+def ctxdb(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ctxdb", *args], capture_output=True, text=True, check=False, **more
+    )
+
+
+def query(*args: str, **more: Any) -> str:
+    result = ctxdb("query", *args, **more)
+    assert result.returncode == 0, result.stderr
+    assert "Traceback" not in result.stderr
+    return result.stdout
+
+
+def refused(*args: str, code: int = 2) -> str:
+    result = ctxdb("query", *args)
+    assert result.returncode == code, result
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def test_a_view_in_every_format(db: Path) -> None:
+    args = ("tool_stats", "--columns", "tool,calls", "--sort", "-calls,tool", "--limit", "3")
+    objects = json.loads(query(*args, "--format", "json"))
+    assert [list(one) for one in objects] == [["tool", "calls"]] * 3
+    lines = query(*args, "--format", "jsonl").splitlines()
+    assert [json.loads(line) for line in lines] == objects
+    rows = list(csv.reader(io.StringIO(query(*args, "--format", "csv"))))
+    assert rows == [["tool", "calls"], *([one["tool"], str(one["calls"])] for one in objects)]
+    assert query(*args, "--format", "md").splitlines()[:2] == ["| tool | calls |", "| --- | ---: |"]
+    table = query(*args).splitlines()
+    assert [line.split() for line in table[2:]] == rows[1:]
+
+
+def test_sql_with_values_and_from_standard_input(db: Path) -> None:
+    sql = "SELECT name FROM tool_uses WHERE name = :n LIMIT 1"
+    assert query(sql, "-p", "n", "Bash", "--format", "csv") == "name\nBash\n"
+    assert query("-", "-p", "n", "Bash", "--format", "csv", input=sql) == "name\nBash\n"
+
+
+def test_data_goes_to_stdout_and_all_else_to_stderr(db: Path) -> None:
+    result = ctxdb("query", "prompts")
+    assert result.stdout == ""
+    assert "last 30 days" in result.stderr
+    assert "--since all" in result.stderr
+    found = json.loads(query("prompts", "--since", "all", "--format", "json"))
+    assert len(found) > 10
+
+
+def test_the_list_has_every_view_and_its_question() -> None:
+    from ctxdb import canned
+
+    found = json.loads(query("--list", "--format", "json"))
+    names = [*canned.names("view"), *canned.names("query")]
+    assert [one["name"] for one in found] == names
+    assert all(one["question"] for one in found)
+    told = query("--list", env=os.environ | {"COLUMNS": "70"})
+    assert all(name in told for name in names)
+    assert all(width(line) <= 70 for line in told.splitlines())
+
+
+def test_one_of_the_list_in_full() -> None:
+    told = query("--list", "ingest_health")
+    assert "bytes_behind" in told
+    assert "--since" in told
+    assert "did you mean ingest_health" in refused("--list", "ingest_helth")
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (["tool_stat"], "did you mean tool_stats"),
+        (["tool_stats", "--columns", "cals"], "did you mean calls"),
+        (["tool_stats", "--sort", "cals"], "did you mean calls"),
+        (["prompts", "--since", "soon"], "7d"),
+        (["prompts", "--project", "lantren"], "did you mean lantern"),
+        (["prompts", "--session", "zzzz"], "no session"),
+        (["SELEC 1"], "syntax error"),
+        (["SELECT 1; SELECT 2"], "one statement"),
+        (["DELETE FROM messages"], "only reading"),
+        (["SELECT * FROM nowhere"], "no such table"),
+        (["SELECT :x"], "-p x VALUE"),
+        (["tool_stats", "--timeout", "0"], "--timeout"),
+        (["tool_stats", "-p", "nope", "1"], "parameter or column"),
+    ],
+)
+def test_mistakes_are_said_in_one_line_and_exit_2(db: Path, args: list[str], hint: str) -> None:
+    assert hint in refused(*args)
+
+
+def test_an_unknown_option_or_format_exits_2(db: Path) -> None:
+    assert ctxdb("query", "tool_stats", "--bogus").returncode == 2
+    result = ctxdb("query", "tool_stats", "--format", "xml")
+    assert result.returncode == 2
+    assert "jsonl" in result.stderr
+
+
+def test_case_78_what_takes_too_long_exits_1(db: Path) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+    assert "0.3 seconds" in refused(endless, "--timeout", "0.3", code=1)
+
+
+def test_rows_beyond_the_cap_are_said_to_be_cut(db: Path) -> None:
+    many = (
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT i FROM n"
+    )
+    result = ctxdb("query", many)
+    assert len(result.stdout.splitlines()) == 1000 + 2
+    assert "Truncated" in result.stderr
+    result = ctxdb("query", many, "--limit", "7")
+    assert len(result.stdout.splitlines()) == 7 + 2
+    assert "Truncated" not in result.stderr
+    assert len(query(many, "--format", "csv").splitlines()) == 5001
+
+
+def test_head_ends_it_silently(db: Path) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    with subprocess.Popen(
+        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"i\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def on_a_terminal(*args: str, columns: int, **more: str) -> list[str]:
+    """What a terminal of that width shows."""
+    import fcntl
+    import struct
+    import termios
+
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environ = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "ctxdb", "query", *args],
+        stdout=child,
+        stderr=subprocess.DEVNULL,
+        env=environ | {"TERM": "xterm"} | more,
+    ):
+        os.close(child)
+        shown = b""
+        while True:
+            try:
+                part = os.read(parent, 65536)
+            except OSError:  # Linux: nobody has the other end open
+                break
+            if not part:
+                break
+            shown += part
+    os.close(parent)
+    return shown.decode().splitlines()
+
+
+def test_on_a_terminal_the_table_fits_and_is_colored_unless_told_otherwise(db: Path) -> None:
+    args = ("prompts", "--since", "all")
+    lines = on_a_terminal(*args, columns=72)
+    assert lines[0].startswith("\x1b[1m")
+    plain = on_a_terminal(*args, columns=72, NO_COLOR="1")
+    assert not any("\x1b" in line for line in plain)
+    assert max(map(width, plain)) <= 72
+    assert len(plain) > 10
+
+
+def test_in_a_pipe_there_is_no_color(db: Path) -> None:
+    assert "\x1b" not in query("tool_stats", env=os.environ | {"TERM": "xterm"})
+
+
+def test_charts(db: Path) -> None:
+    week = query("activity_by_hour", "--since", "all", "--plot").splitlines()
+    assert week[0] == "turns by weekday and hour"
+    bars = query("tool_stats", "--plot", "--columns", "tool,calls").splitlines()
+    assert bars[0] == "calls by tool"
+    assert "█" in bars[1]
+
+
+def test_hostile_titles_steer_no_terminal_in_any_format(db: Path) -> None:
+    evil = "\x1b]52;c;aGk=\x07\x9b2J\u202egnp.exe\x7f\r\n=1+1"
+    with closing(sqlite3.connect(db)) as conn:
+        conn.execute("UPDATE sessions SET title = ?, first_prompt = '=1+1'", (evil,))
+        conn.commit()
+    for format_ in ("table", "json", "jsonl", "csv", "md"):
+        out = query("sessions", "-c", "title,first_prompt", "--format", format_)
+        assert out.replace("\n", "").isprintable(), format_
+    assert "'=1+1" in query("sessions", "-c", "first_prompt", "--format", "csv")
+    assert "\n=1+1" in query("sessions", "-c", "first_prompt", "--format", "csv", "--raw")
+
+
+# -- freshness ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def live(home: Path) -> Path:
+    """Transcripts where Claude Code puts them, synced; returns a transcript."""
+    write_demo(home / ".claude/projects")
+    assert ctxdb("sync", "--quiet").returncode == 0
+    return min((home / ".claude/projects").rglob("*.jsonl"))
+
+
+def add_line(path: Path) -> None:
+    line = {
+        "type": "user",
+        "uuid": "00000000-0000-4000-8000-00000000abcd",
+        "timestamp": "2026-03-01T10:00:00.000Z",
+        "message": {"role": "user", "content": "a new line about lighthouses"},
+    }
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+FOUND = "SELECT count(*) AS n FROM messages WHERE text LIKE '%about lighthouses'"
+
+
+def test_what_is_new_is_in_the_answer_unless_no_sync(live: Path) -> None:
+    add_line(live)
+    assert query(FOUND, "--no-sync", "--format", "csv") == "n\n0\n"
+    result = ctxdb("query", FOUND, "--format", "csv")
+    assert (result.stdout, result.stderr) == ("n\n1\n", "")
+
+
+def test_while_another_process_writes_it_answers_and_says_that_it_is_stale(
+    live: Path, home: Path
+) -> None:
+    add_line(live)
+    os.utime(live, (1, 1))
+    with WriterLock(home / ".local/share/ctxdb/ctxdb.db"):
+        result = ctxdb("query", FOUND, "--format", "csv")
+    assert (result.returncode, result.stdout) == (0, "n\n0\n")
+    assert "Another process is writing" in result.stderr
+
+
+def test_somebody_else_s_database_is_never_synced_with_mine(live: Path, db: Path) -> None:
+    before = db.read_bytes()
+    add_line(live)
+    assert query(FOUND, "--format", "csv") == "n\n0\n"
+    assert db.read_bytes() == before
+
+
+def test_without_a_database_the_first_question_makes_it(home: Path) -> None:
+    write_demo(home / ".claude/projects")
+    result = ctxdb("query", "SELECT count(*) > 10 AS n FROM messages", "--format", "csv")
+    assert result.stdout == "n\n1\n"
+    assert "this once" in result.stderr
+
+
+def test_a_named_database_that_is_not_there_is_not_made(home: Path, tmp_path: Path) -> None:
+    write_demo(home / ".claude/projects")
+    result = ctxdb("--db", tmp_path / "typo.db", "query", "overview")
+    assert result.returncode == 1
+    assert "no database yet" in result.stderr
+    assert not (tmp_path / "typo.db").exists()
