@@ -17,6 +17,12 @@ CREATE TABLE _deleted_prices (
   PRIMARY KEY (model, effective_from, prompt_tokens_gt)
 ) WITHOUT ROWID;
 
+-- Requests in the order in which sums are made: grouping needs no sorting then, which halves the time.
+-- Local days, weeks and hours begin on a quarter of an hour wherever one lives.
+DROP INDEX usage_session_id;
+CREATE INDEX usage_session_id ON usage(session_id, model);
+CREATE INDEX usage_quarter ON usage(substr(timestamp, 1, 14) || (substr(timestamp, 15, 2) / 15), model);
+
 -- A price that is no number would silently count as 0, a huge one would overflow the sums.
 CREATE TRIGGER prices_check_insert BEFORE INSERT ON prices
 BEGIN

@@ -8,23 +8,45 @@
 --   priced_model: model whose prices hold for it, NULL without a price
 --   price_id: the row of prices, NULL without a price
 --   timestamp: when
+--   quarter: quarter of an hour in which it began, as 2026-08-24T22:3; grouped by it and model, requests come from an index in order
 --   input_tokens: input that was neither written to nor read from the cache
 --   output_tokens: output, a lower bound unless output_is_final
 --   cache_write_5m_tokens: written to the 5-minute cache
 --   cache_write_1h_tokens: written to the 1-hour cache
 --   cache_read_tokens: read from the cache
+--   prompt_tokens: size of the largest single call in it
 --   web_search_requests: web searches
+--   speed: standard or fast
+--   inference_geo: where it ran
+--   multiplier: factor for fast mode and place
+--   cost_reported_usd: costUSD as old versions wrote it
+--   lines: distinct entries that told of it
 --   output_is_final: 1 when the output count is final
 --   is_sidechain: 1 for an agent's request
 --   cost: 10^-12 USD, NULL without a price
+--   cost_uncached: what it would have cost had every token been plain input
 SELECT u.id, u.request_key, u.session_id, u.agent_id, u.turn_id, u.model, r.priced_model, r.price_id, u.timestamp,
+  substr(u.timestamp, 1, 14) || (substr(u.timestamp, 15, 2) / 15) AS quarter,
   u.input_tokens, u.output_tokens, u.cache_write_5m_tokens, u.cache_write_1h_tokens, u.cache_read_tokens,
-  u.web_search_requests, u.output_is_final, u.is_sidechain,
-  (u.input_tokens * r.input + u.output_tokens * r.output + u.cache_write_5m_tokens * r.cache_write_5m
-    + u.cache_write_1h_tokens * r.cache_write_1h + u.cache_read_tokens * r.cache_read)
-  * CASE WHEN u.speed = 'fast' THEN r.fast ELSE 1 END * CASE WHEN u.inference_geo = 'us' THEN r.us ELSE 1 END
-  / (CASE WHEN u.speed = 'fast' THEN r.fast_by ELSE 1 END * CASE WHEN u.inference_geo = 'us' THEN r.us_by ELSE 1 END)
-  + u.web_search_requests * 10000000000 AS cost
+  u.prompt_tokens, u.web_search_requests, u.speed, u.inference_geo,
+  1.0 * iif(u.speed = 'fast', r.fast, 1) * iif(u.inference_geo = 'us', r.us, 1) / (iif(u.speed = 'fast', r.fast_by, 1) * iif(u.inference_geo = 'us', r.us_by, 1)) AS multiplier,
+  u.cost_reported_usd, u.lines, u.output_is_final, u.is_sidechain,
+  CASE WHEN u.speed = 'fast' OR u.inference_geo = 'us' OR u.web_search_requests > 0 THEN
+    (u.input_tokens * r.input + u.output_tokens * r.output + u.cache_write_5m_tokens * r.cache_write_5m
+      + u.cache_write_1h_tokens * r.cache_write_1h + u.cache_read_tokens * r.cache_read)
+    * iif(u.speed = 'fast', r.fast, 1) * iif(u.inference_geo = 'us', r.us, 1)
+    / (iif(u.speed = 'fast', r.fast_by, 1) * iif(u.inference_geo = 'us', r.us_by, 1))
+    + u.web_search_requests * iif(u.web_search_requests < 10000, 10000000000, 1e10) -- a real number: absurd counts must not overflow sums
+  ELSE -- as most are, and a tenth quicker
+    u.input_tokens * r.input + u.output_tokens * r.output + u.cache_write_5m_tokens * r.cache_write_5m
+    + u.cache_write_1h_tokens * r.cache_write_1h + u.cache_read_tokens * r.cache_read
+  END AS cost,
+  ((u.input_tokens + u.cache_write_5m_tokens + u.cache_write_1h_tokens + u.cache_read_tokens) * r.input + u.output_tokens * r.output)
+  * iif(u.speed = 'fast', r.fast, 1) * iif(u.inference_geo = 'us', r.us, 1)
+  / (iif(u.speed = 'fast', r.fast_by, 1) * iif(u.inference_geo = 'us', r.us_by, 1))
+  + u.web_search_requests * iif(u.web_search_requests < 10000, 10000000000, 1e10) AS cost_uncached
 FROM usage u
-LEFT JOIN _rates r ON r.model = u.model AND r.from_at <= coalesce(u.timestamp, '') AND coalesce(u.timestamp, '') < r.until_at
-  AND r.above < u.prompt_tokens AND u.prompt_tokens <= r.up_to
+LEFT JOIN _rates r ON r.model = u.model
+  AND (r.is_whole -- as most are: spares four comparisons a request
+    OR r.from_at <= coalesce(u.timestamp, '') AND coalesce(u.timestamp, '') < r.until_at
+    AND r.above < u.prompt_tokens AND u.prompt_tokens <= r.up_to)

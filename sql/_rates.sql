@@ -6,6 +6,7 @@
 --   until_at: and before here
 --   above: for prompts larger than this
 --   up_to: and at most this
+--   is_whole: 1 when it holds for all dates and sizes
 --   input: 10^-12 USD per token, that is micro-USD per million
 --   output: the same for output
 --   cache_write_5m: the same for writes to the 5-minute cache
@@ -56,6 +57,7 @@ bands AS MATERIALIZED (
   GROUP BY d.model, d.at, s.above
 )
 SELECT n.model, n.name AS priced_model, b.price_id, b.from_at, b.until_at, b.above, b.up_to,
+  b.from_at = '' AND b.until_at = char(1114111) AND b.above = -1 AND b.up_to = 9223372036854775807 AS is_whole,
   CAST(round(p.input_usd_per_mtok * 1000000) AS INTEGER) AS input,
   CAST(round(p.output_usd_per_mtok * 1000000) AS INTEGER) AS output,
   CAST(round(p.cache_write_5m_usd_per_mtok * 1000000) AS INTEGER) AS cache_write_5m,

@@ -1,0 +1,28 @@
+-- Which models have no price, and how much were they used?
+--   model: model as the transcripts name it
+--   looked_for: names under which a price was looked for
+--   requests: billed requests
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   cache_write_5m_tokens: written to the 5-minute cache
+--   cache_write_1h_tokens: written to the 1-hour cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   web_search_requests: web searches, which are billed by the search
+--   requests_unpriced: the same as requests: none of them is in any cost
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   first_used_at: time of the first request
+--   last_used_at: time of the last request
+-- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- example: ctxdb query unpriced_models
+SELECT model, (SELECT group_concat(name, ', ') FROM (SELECT name FROM _model_names n WHERE n.model = c.model ORDER BY place)) AS looked_for,
+  count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+  sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+  sum(cache_read_tokens) AS cache_read_tokens,
+  sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+  sum(web_search_requests) AS web_search_requests, count(*) AS requests_unpriced,
+  count(*) - sum(output_is_final) AS requests_not_final, min(timestamp) AS first_used_at, max(timestamp) AS last_used_at
+FROM _costs c
+WHERE price_id IS NULL
+GROUP BY model
+ORDER BY requests DESC, model

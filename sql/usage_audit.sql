@@ -1,0 +1,39 @@
+-- How many lines of the transcripts did each billed request fold into one, and why?
+--   why: told once; streamed: one line per content block of a reply; advisor: a call inside another request; copied: resumed, forked or repeated history; replayed: a side question that repeats the main thread
+--   lines_each: lines that tell of one request; of copied, copies of them; NULL where it varies
+--   requests: requests of which that is so; one that is streamed and copied is in both rows; of replayed, those of which nothing is left
+--   lines: lines in all
+--   lines_folded: of these, lines whose tokens are not counted again
+--   output_tokens: output that counts
+--   requests_unpriced: requests whose model has no price
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   example: one of these requests, as request_key
+-- example: ctxdb query usage_audit
+WITH counted AS MATERIALIZED (
+  SELECT is_advisor, lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,
+    count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final, max(id) AS one
+  FROM (
+    SELECT instr(request_key, '|adv ') > 0 AS is_advisor, lines AS lines_each, output_tokens, price_id, output_is_final, id
+    FROM _costs LIMIT -1 -- keys are then looked into before rows are sorted into groups, and not carried along
+  )
+  GROUP BY is_advisor, lines_each
+)
+SELECT CASE WHEN is_advisor THEN 'advisor' WHEN lines_each = 1 THEN 'told once' ELSE 'streamed' END AS why,
+  lines_each, requests, requests * lines_each AS lines, requests * (lines_each - 1) AS lines_folded, output_tokens,
+  requests_unpriced, requests_not_final, (SELECT u.request_key FROM usage u WHERE u.id = one) AS example
+FROM counted
+UNION ALL
+SELECT 'copied', copies, count(*), sum(copies), sum(copies), sum(u.output_tokens), sum(u.price_id IS NULL),
+  sum(u.output_is_final = 0), max(u.request_key)
+FROM (
+  SELECT l.request_key, count(*) AS copies
+  FROM message_copies m JOIN _usage_lines l ON l.message_id = m.message_id
+  GROUP BY l.request_key
+) c
+JOIN _costs u ON u.request_key = c.request_key
+GROUP BY copies
+UNION ALL
+SELECT 'replayed', NULL, told.requests - used.requests, told.lines - used.lines, told.lines - used.lines, 0, 0, 0, NULL
+FROM (SELECT count(*) AS requests, sum(n) AS lines FROM (SELECT count(*) AS n FROM _usage_lines GROUP BY request_key)) told
+JOIN (SELECT sum(requests) AS requests, sum(requests * lines_each) AS lines FROM counted) used
+WHERE told.lines > used.lines

@@ -1,0 +1,76 @@
+-- What was used in each 5-hour window, how fast, and when was the limit hit?
+--   block_start: UTC hour of the first request after the window before, newest first
+--   block_end: five hours later
+--   block_start_local: block_start in local time
+--   first_used_at: time of the first request
+--   last_used_at: time of the last request
+--   models: models used
+--   requests: billed requests
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   cache_write_5m_tokens: written to the 5-minute cache
+--   cache_write_1h_tokens: written to the 1-hour cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   web_search_requests: web searches, which are billed by the search
+--   cost_usd: what the requests with a price cost; NULL when none has one
+--   requests_unpriced: requests whose model has no price: not in cost_usd
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   minutes: minutes from the first request to the last
+--   tokens_per_minute: burn rate: total_tokens over minutes, at least one
+--   cost_usd_per_hour: burn rate: cost_usd over the same time
+--   rate_limited_at: time of the first rate-limit error in it, NULL without one
+-- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- example: ctxdb query usage_blocks --limit 10
+-- Windows begin and end on the hour. So hours are summed, and those that begin a window are found among them:
+-- from each hour it is known which is the first to lie outside a window that begins there.
+WITH RECURSIVE sums AS MATERIALIZED (
+  SELECT CAST(strftime('%s', substr(first_used_at, 1, 13) || ':00:00') AS INTEGER) / 3600 AS hour, *
+  FROM (
+    SELECT min(timestamp) AS first_used_at, max(timestamp) AS last_used_at, model, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+      sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+      sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests,
+      sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
+    FROM _costs GROUP BY quarter, model
+  )
+),
+hours AS MATERIALIZED (
+  SELECT hour, min(hour) OVER (ORDER BY hour RANGE BETWEEN 5 FOLLOWING AND UNBOUNDED FOLLOWING) AS following
+  FROM (SELECT DISTINCT hour FROM sums WHERE hour IS NOT NULL)
+),
+starts(hour) AS (
+  SELECT min(hour) FROM hours
+  UNION ALL
+  SELECT h.following FROM starts s JOIN hours h ON h.hour = s.hour WHERE h.following IS NOT NULL
+),
+limits AS MATERIALIZED (
+  SELECT timestamp AS at FROM messages
+  WHERE kind IN ('system', 'interruption', 'synthetic') AND json_valid(data) AND (
+    kind = 'synthetic' AND json_extract(data, '$.isApiErrorMessage') = 1 AND (
+      json_extract(data, '$.error') = 'rate_limit' OR json_extract(data, '$.apiErrorStatus') = 429
+      OR text LIKE '%limit reached%' OR text LIKE '%hit your%limit%')
+    OR kind = 'system' AND subtype = 'api_error' AND coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status')) = 429)
+),
+blocks AS (
+  SELECT strftime('%Y-%m-%dT%H:00:00.000Z', w.hour * 3600, 'unixepoch') AS block_start,
+    strftime('%Y-%m-%dT%H:00:00.000Z', (w.hour + 5) * 3600, 'unixepoch') AS block_end,
+    min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at, group_concat(DISTINCT model) AS models,
+    sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+    sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens,
+    sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+    sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
+    sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final,
+    max((julianday(max(last_used_at)) - julianday(min(first_used_at))) * 1440, 1) AS minutes
+  FROM starts w
+  JOIN (VALUES (0), (1), (2), (3), (4)) n
+  JOIN sums ON sums.hour = w.hour + n.column1
+  GROUP BY w.hour
+)
+SELECT block_start, block_end, datetime(block_start, 'localtime') AS block_start_local, first_used_at, last_used_at, models,
+  requests, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, total_tokens,
+  web_search_requests, cost_usd, requests_unpriced, requests_not_final, round(minutes, 1) AS minutes,
+  round(total_tokens / minutes) AS tokens_per_minute, cost_usd / minutes * 60 AS cost_usd_per_hour,
+  (SELECT min(at) FROM limits WHERE at >= block_start AND at < block_end) AS rate_limited_at
+FROM blocks
+ORDER BY block_start DESC

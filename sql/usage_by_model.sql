@@ -1,0 +1,33 @@
+-- What was used and what did it cost, by model?
+--   model: model as the transcripts name it
+--   priced_model: model of the price list whose prices hold for it, NULL without one
+--   sessions: sessions with requests
+--   requests: billed requests
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   cache_write_5m_tokens: written to the 5-minute cache
+--   cache_write_1h_tokens: written to the 1-hour cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   web_search_requests: web searches, which are billed by the search
+--   cost_usd: what the requests with a price cost; NULL when none has one
+--   requests_unpriced: requests whose model has no price: not in cost_usd
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+-- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- example: ctxdb query usage_by_model --since 30d
+SELECT model, max(priced_model) AS priced_model, count(session_id) AS sessions,
+  sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+  sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+  sum(cache_read_tokens) AS cache_read_tokens,
+  sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+  sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
+  sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
+FROM (
+  SELECT session_id, model, max(priced_model) AS priced_model, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+    sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests,
+    sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
+  FROM _costs GROUP BY session_id, model
+)
+GROUP BY model
+ORDER BY sum(cost) DESC, requests DESC, model

@@ -1,0 +1,39 @@
+-- What was used and what did it cost, by project?
+--   project_id: row of projects, NULL for requests without a project
+--   project: its name
+--   path: its folder
+--   sessions: sessions with requests
+--   requests: billed requests
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   cache_write_5m_tokens: written to the 5-minute cache
+--   cache_write_1h_tokens: written to the 1-hour cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   web_search_requests: web searches, which are billed by the search
+--   cost_usd: what the requests with a price cost; NULL when none has one
+--   requests_unpriced: requests whose model has no price: not in cost_usd
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   last_used_at: time of the last request
+-- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- example: ctxdb query usage_by_project --since 30d
+SELECT p.id AS project_id, p.name AS project, p.path, count(u.session_id) AS sessions,
+  sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+  sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+  sum(cache_read_tokens) AS cache_read_tokens,
+  sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+  sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
+  sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final,
+  max(last_used_at) AS last_used_at
+FROM (
+  SELECT session_id, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+    sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests,
+    sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+    max(timestamp) AS last_used_at
+  FROM _costs GROUP BY session_id
+) u
+LEFT JOIN sessions s ON s.id = u.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+GROUP BY p.id
+ORDER BY sum(cost) DESC, p.path

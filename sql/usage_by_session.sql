@@ -1,0 +1,38 @@
+-- What was used and what did it cost, by session?
+--   session_id: the session
+--   title: its title
+--   project: name of its project
+--   started_at: time of its first message
+--   last_used_at: time of its last request, newest first
+--   requests: billed requests
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   cache_write_5m_tokens: written to the 5-minute cache
+--   cache_write_1h_tokens: written to the 1-hour cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   web_search_requests: web searches, which are billed by the search
+--   cost_usd: what it cost, subagents included; NULL when no request has a price
+--   cost_own_usd: the same without its subagents
+--   requests_unpriced: requests whose model has no price: not in cost_usd
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+-- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- example: ctxdb query usage_by_session --since 7d
+SELECT u.session_id, s.title, p.name AS project, s.started_at, u.last_used_at,
+  requests, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens,
+  input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens AS total_tokens,
+  web_search_requests, cost / 1e12 AS cost_usd,
+  CASE WHEN requests_own = 0 OR priced_own > 0 THEN (cost - coalesce(cost_of_agents, 0)) / 1e12 END AS cost_own_usd,
+  requests_unpriced, requests_not_final
+FROM (
+  SELECT session_id, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+    sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests,
+    sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+    max(timestamp) AS last_used_at, sum(cost) FILTER (WHERE agent_id IS NOT NULL) AS cost_of_agents,
+    count(*) FILTER (WHERE agent_id IS NULL) AS requests_own, count(price_id) FILTER (WHERE agent_id IS NULL) AS priced_own
+  FROM _costs GROUP BY session_id
+) u
+LEFT JOIN sessions s ON s.id = u.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+ORDER BY u.last_used_at DESC, u.session_id

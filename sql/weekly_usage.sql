@@ -1,0 +1,36 @@
+-- What was used and what did it cost, by ISO week and model?
+--   week: ISO week such as 2026-W34, newest first
+--   week_start: its Monday, a local day
+--   model: model as the transcripts name it
+--   requests: billed requests
+--   input_tokens: input that was neither written to nor read from the cache
+--   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   cache_write_5m_tokens: written to the 5-minute cache
+--   cache_write_1h_tokens: written to the 1-hour cache
+--   cache_read_tokens: read from the cache
+--   total_tokens: all of these
+--   web_search_requests: web searches, which are billed by the search
+--   cost_usd: what the requests with a price cost; NULL when none has one
+--   requests_unpriced: requests whose model has no price: not in cost_usd
+--   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+-- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- example: ctxdb query weekly_usage --since 60d
+SELECT strftime('%Y', day) || printf('-W%02d', (strftime('%j', day) + 6) / 7) AS week, date(day, '-3 days') AS week_start,
+  model, sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+  sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+  sum(cache_read_tokens) AS cache_read_tokens,
+  sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+  sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
+  sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
+FROM (
+  SELECT date(first_at, 'localtime', '-3 days', 'weekday 4') AS day, * -- a week's Thursday: its year is the week's
+  FROM (
+    SELECT min(timestamp) AS first_at, model, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+      sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+      sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests,
+      sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
+    FROM _costs GROUP BY quarter, model
+  )
+)
+GROUP BY day, model
+ORDER BY day DESC, sum(cost) DESC, model
