@@ -33,7 +33,9 @@ FROM (
 JOIN _costs u ON u.request_key = c.request_key
 GROUP BY copies
 UNION ALL
-SELECT 'replayed', NULL, told.requests - used.requests, told.lines - used.lines, told.lines - used.lines, 0, 0, 0, NULL
-FROM (SELECT count(*) AS requests, sum(n) AS lines FROM (SELECT count(*) AS n FROM _usage_lines GROUP BY request_key)) told
+SELECT 'replayed', NULL, -- counted only where there are any
+  (SELECT count(*) FROM (SELECT 1 FROM _usage_lines GROUP BY request_key)) - used.requests,
+  told.lines - used.lines, told.lines - used.lines, 0, 0, 0, NULL
+FROM (SELECT count(*) AS lines FROM _usage_lines) told
 JOIN (SELECT sum(requests) AS requests, sum(requests * lines_each) AS lines FROM counted) used
 WHERE told.lines > used.lines
