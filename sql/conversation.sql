@@ -16,7 +16,7 @@
 --   tool_use_id: the call's own id
 --   is_copy: 1 when an earlier session owns the message
 -- filters: since=timestamp project=session_id session=session_id
--- example: ctxdb query conversation --session 8a18 --columns timestamp,kind,text,tool,target,status
+-- example: ctxdb query conversation --session 8e52 --columns timestamp,kind,text,tool,target,status
 SELECT m.session_id AS session_id, m.source_file_id AS source_file_id, m.byte_start AS byte_start, m.timestamp AS timestamp, m.agent_id AS agent_id,
   CASE WHEN a.id IS NOT NULL THEN a.kind WHEN m.kind <> 'assistant' THEN m.kind WHEN t.id IS NOT NULL THEN 'call'
     WHEN m.text IS NULL THEN 'thinking' ELSE 'reply' END AS kind,

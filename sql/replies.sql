@@ -19,7 +19,7 @@
 --   request_id: id of the API request
 -- filters: since=timestamp project=session_id session=session_id model=model
 -- period: 30d
--- example: ctxdb query replies --session 8a18 --columns timestamp,text,calls
+-- example: ctxdb query replies --session 8e52 --columns timestamp,text,calls
 SELECT u.timestamp AS timestamp, p.name AS project, u.model AS model,
   (
     SELECT group_concat(text, char(10, 10)) FROM (

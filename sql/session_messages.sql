@@ -12,7 +12,7 @@
 --   agent_id: agent, NULL for the main thread
 --   text: its text
 -- filters: since=timestamp project=session_id session=session_id
--- example: ctxdb query session_messages --session 8a18 --columns timestamp,kind,is_copy,text
+-- example: ctxdb query session_messages --session 8e52 --columns timestamp,kind,is_copy,text
 SELECT m.session_id, m.id AS message_id, 0 AS is_copy, m.source_file_id, m.byte_start,
   m.session_id AS owner_session_id, m.uuid, m.type, m.kind, m.timestamp, m.agent_id, m.text
 FROM messages m

@@ -12,30 +12,15 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ctxdb.config import Config
 from ctxdb.demo import write_demo
-from ctxdb.ingest import sync
 from ctxdb.lock import WriterLock
-from ctxdb.progress import NullProgress
 from ctxdb.text import width
-
-
-@cache
-def _made() -> Path:
-    import atexit
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    write_demo(folder / "projects")
-    sync(Config(folder / "demo.db", (str(folder / "projects"),)), progress=NullProgress())
-    return folder / "demo.db"
+from demo_db import demo_folder
 
 
 @pytest.fixture
@@ -43,7 +28,7 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A demo database of one's own, and the one that ctxdb asks."""
     path = tmp_path / "own/demo.db"
     path.parent.mkdir()
-    shutil.copy(_made(), path)
+    shutil.copy(demo_folder() / "demo.db", path)
     monkeypatch.setenv("CTXDB_DB", str(path))
     return path
 

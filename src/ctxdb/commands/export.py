@@ -74,8 +74,8 @@ def export(
     \b
     Examples:
       ctxdb export last -o session.html
-      ctxdb export 8a18 --brief -o notes.md
-      ctxdb export soft-purring-owl --format jsonl -o backup.jsonl
+      ctxdb export 8e52 --brief -o notes.md
+      ctxdb export mellow-baking-lighthouse --format jsonl -o backup.jsonl
       ctxdb export --snapshot copy.sqlite
     """
     if snapshot is not None:

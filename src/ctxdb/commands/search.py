@@ -103,7 +103,7 @@ def search(
       ctxdb search connection refused
       ctxdb search '"tide table" OR backoff' --since 30d
       ctxdb search src/sync.ts --tool Edit
-      ctxdb search timeout --errors --project engine
+      ctxdb search timeout --errors --project ferry
       ctxdb search --kind human --format json -- --dry-run
     """
     from ctxdb.query.hits import gather

@@ -54,9 +54,9 @@ def show(
     \b
     Examples:
       ctxdb show
-      ctxdb show 8a18 --turn 3 --tools
-      ctxdb show soft-purring-owl --agents
-      ctxdb show --raw 1f0c9d52-6f0e-4c44-9a3e-0d5f5be1a111
+      ctxdb show 8e52 --turn 2 --tools
+      ctxdb show mellow-baking-lighthouse --agents
+      ctxdb show --raw fa1a93a5-3a8f-4f4c-b867-e3f5646209dc
     """
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn:
         if raw is not None:

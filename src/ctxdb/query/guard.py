@@ -94,6 +94,7 @@ class Guarded:
         self._left = seconds
         self._began = 0.0
         self._until = INFINITE
+        self._is_open = True
         self._connection = open_reader(path)
         limit = self._connection.setlimit
         limit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
@@ -112,6 +113,7 @@ class Guarded:
 
     def close(self) -> None:
         """Close it. Safe to call twice."""
+        self._is_open = False
         self._connection.close()
 
     @contextmanager
@@ -139,7 +141,7 @@ class Guarded:
         from _thread import start_new_thread
 
         def watch() -> None:
-            while True:
+            while self._is_open:
                 time.sleep(1.0)
                 if time.monotonic() > self._until + GRACE_SECONDS:
                     os.write(2, f"Error: stopped after {self.seconds:g} seconds\n".encode())

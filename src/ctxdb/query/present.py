@@ -35,10 +35,7 @@ def answer(
         is_page = format_ in ("table", "md") and not plot
         found = run(guarded, statement, SCREEN_ROWS if is_page else MOST_ROWS)
         if plot:
-            from ctxdb.query.plot import draw
-
-            for line in draw(found.columns, list(found.rows), page().columns):
-                say(line)
+            _plot(found)
         else:
             write(found, format_, raw=raw)
     finally:
@@ -65,6 +62,17 @@ def write(answer: Answer, format_: str, *, raw: bool = False) -> None:
         formats.write_jsonl(answer.columns, answer.rows, out)
     else:
         formats.write_markdown(answer.columns, answer.rows, out)
+
+
+def _plot(answer: Answer) -> None:
+    from ctxdb.query.plot import draw
+
+    rows = list(answer.rows)
+    if not rows:
+        note("No rows.")
+        return
+    for line in draw(answer.columns, rows, page().columns):
+        say(line)
 
 
 def _write_table(answer: Answer) -> None:

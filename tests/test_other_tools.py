@@ -1,0 +1,167 @@
+"""The database in tools that are not ours: every view, while somebody writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+
+from ctxdb import canned
+from ctxdb.config import Config
+from ctxdb.ingest import sync
+from ctxdb.progress import NullProgress
+from demo_db import demo_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE = 50.0  # seconds for a program to start on a slow machine
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Path:
+    path = tmp_path / "ctxdb.db"
+    shutil.copy(demo_folder() / "demo.db", path)
+    return path
+
+
+@contextmanager
+def writing(db: Path, tmp_path: Path) -> Iterator[None]:
+    """Somebody writes: lines come in and are synced, again and again."""
+    root = tmp_path / "projects/-p"
+    root.mkdir(parents=True)
+    config = Config(db, (str(root.parent),))
+    transcript = root / "00000000-0000-4000-8000-00000000aaaa.jsonl"
+    stop = threading.Event()
+    rounds = []
+
+    def write() -> None:
+        while not stop.is_set():
+            n = len(rounds)
+            line = {
+                "type": "user",
+                "uuid": f"00000000-0000-4000-8000-{n:012x}",
+                "timestamp": "2026-03-01T10:00:00.000Z",
+                "message": {"role": "user", "content": f"line {n}"},
+            }
+            with transcript.open("a") as file:
+                file.write(json.dumps(line) + "\n")
+            sync(config, progress=NullProgress())
+            rounds.append(n)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        until(lambda: bool(rounds))
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert rounds
+
+
+def until(happens: Callable[[], Any]) -> Any:
+    """Wait for it, with patience."""
+    give_up = time.monotonic() + PATIENCE
+    while not (found := happens()):
+        if time.monotonic() > give_up:
+            pytest.fail("it did not happen")
+        time.sleep(0.05)
+    return found
+
+
+@contextmanager
+def running(*args: str | Path, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, **more
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def test_views_run_on_a_plain_connection_with_nothing_of_ours(db: Path) -> None:
+    with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as conn:
+        for one in canned.all_views():
+            columns = [c[0] for c in conn.execute(f"SELECT * FROM {one.name} LIMIT 3").description]
+            assert columns == list(one.columns), one.name
+
+
+@pytest.mark.timeout(120)
+def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_path: Path) -> None:
+    pytest.importorskip("datasette")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    settings = ["--setting", "sql_time_limit_ms", "50000"]
+    command = [sys.executable, "-m", "datasette", "serve", db, "-p", str(port), *settings]
+
+    def get(path: str) -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def is_up() -> bool:
+        try:
+            return bool(get("/-/versions.json"))
+        except (urllib.error.URLError, ConnectionError):
+            return False
+
+    with running(*command, env=os.environ | {"PYTHONWARNINGS": "ignore"}), writing(db, tmp_path):
+        until(is_up)
+        listed = {
+            view if isinstance(view, str) else view["name"] for view in get("/ctxdb.json")["views"]
+        }
+        for one in canned.all_views():
+            assert one.name in listed
+            page = get(f"/ctxdb/{quote(one.name)}.json?_shape=objects&_size=5")
+            assert page.get("ok") is not False, page
+            rows = page["rows"]
+            assert not rows or list(rows[0]) == list(one.columns), one.name
+
+
+@pytest.mark.timeout(120)
+def test_db_browser_opens_it_and_reads_every_view(db: Path, tmp_path: Path) -> None:
+    browser, screen = shutil.which("sqlitebrowser"), shutil.which("Xvfb")
+    if browser is None or screen is None:
+        pytest.skip("sqlitebrowser and Xvfb are not installed")
+    # It prints nothing; what it has read shows in tables that a script makes of it.
+    names = [one.name for one in canned.all_views()]
+    script = tmp_path / "views.sql"
+    script.write_text(
+        "".join(f"CREATE TABLE read_{name} AS SELECT * FROM {name} LIMIT 20;\n" for name in names)
+    )
+
+    def unread() -> set[str]:
+        with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as conn:
+            made = conn.execute("SELECT name FROM sqlite_master WHERE name LIKE 'read_%'")
+            return set(names) - {name.removeprefix("read_") for (name,) in made}
+
+    with running(screen, "-displayfd", "1", "-screen", "0", "800x600x24") as x:
+        assert x.stdout is not None
+        display = re.search(rb"\d+", x.stdout.readline())
+        assert display is not None
+        environ = os.environ | {"DISPLAY": f":{display[0].decode()}", "QT_QPA_PLATFORM": "xcb"}
+        with running(browser, "--sql", script, db, env=environ) as process:
+            give_up = time.monotonic() + PATIENCE
+            while unread() and time.monotonic() < give_up and process.poll() is None:
+                time.sleep(0.1)
+    assert unread() == set()
