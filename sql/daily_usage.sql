@@ -13,6 +13,7 @@
 --   requests_unpriced: requests whose model has no price: not in cost_usd
 --   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- period: 30d
 -- example: ctxdb query daily_usage --since 7d
 SELECT day, model, sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
   sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,

@@ -21,6 +21,7 @@
 --   cost_usd_per_hour: burn rate: cost_usd over the same time
 --   rate_limited_at: time of the first rate-limit error in it, NULL without one
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- period: 30d
 -- example: ctxdb query usage_blocks --limit 10
 -- Windows begin and end on the hour. So hours are summed, and those that begin a window are found among them:
 -- from each hour it is known which is the first to lie outside a window that begins there.

@@ -32,6 +32,7 @@
 --   cost_reported_usd: costUSD as old versions wrote it; never mixed into sums
 --   output_is_final: 1 when the output count is final, else it is a lower bound
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- period: 30d
 -- example: ctxdb query usage_costs --limit 20
 SELECT c.id, c.request_key, c.timestamp, c.session_id, j.name AS project, c.agent_id, c.turn_id, c.model, c.priced_model,
   c.input_tokens, c.output_tokens, c.cache_write_5m_tokens, c.cache_write_1h_tokens, c.cache_read_tokens,

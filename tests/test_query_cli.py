@@ -289,3 +289,19 @@ def test_a_named_database_that_is_not_there_is_not_made(home: Path, tmp_path: Pa
     assert result.returncode == 1
     assert "no database yet" in result.stderr
     assert not (tmp_path / "typo.db").exists()
+
+
+def test_a_database_of_another_version_answers_with_its_own_views(db: Path) -> None:
+    with closing(sqlite3.connect(db)) as conn:
+        conn.execute("DROP VIEW tool_stats")
+        conn.execute(
+            'CREATE VIEW "tool_stats" AS\n-- Which?\n--   tool: it\nSELECT name AS tool FROM tool_uses'
+        )
+        conn.execute("DROP VIEW commits")
+        conn.execute("DROP TABLE git_operations")
+        conn.execute("UPDATE _meta SET value = 'other' WHERE key = 'schema'")
+        conn.commit()
+    assert query("tool_stats", "--limit", "1", "--format", "csv").splitlines()[0] == "tool"
+    told = refused("commits", code=1)
+    assert "another version of ctxdb" in told
+    assert "sync --root" in told

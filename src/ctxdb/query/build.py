@@ -111,6 +111,7 @@ def _sql(ask: Ask) -> Statement:
 def _subject(name: str, conn: sqlite3.Connection) -> Subject:
     found = canned.find(name)
     if found is not None:
+        found = _as_stored(found, conn)
         return Subject(
             found.name,
             found.sql,
@@ -133,6 +134,19 @@ def _subject(name: str, conn: sqlite3.Connection) -> Subject:
     sql = f"SELECT * FROM {quoted(name)}"  # noqa: S608
     columns = tuple(column[0] for column in conn.execute(f"{sql} LIMIT 0").description)
     return Subject(name, sql, columns, _guessed_filters(name, columns))
+
+
+def _as_stored(one: canned.Canned, conn: sqlite3.Connection) -> canned.Canned:
+    """A view as the database has it: one of another version fits that version's tables."""
+    if one.kind != "view":
+        return one
+    row = conn.execute(
+        "SELECT sql FROM sqlite_master WHERE type = 'view' AND name = ?", (one.name,)
+    ).fetchone()
+    text = row[0].partition("\n")[2] if row else ""
+    if text in ("", one.sql):
+        return one
+    return canned.parse(one.name, "view", text)
 
 
 def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canned.Filter, ...]]:

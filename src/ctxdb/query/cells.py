@@ -33,7 +33,7 @@ def kind_of(column: str) -> Kind:
         return "bytes"
     if name == "seconds" or name.endswith("_seconds"):
         return "seconds"
-    if name.endswith(("_rate", "_share")) or name == "share":
+    if name.endswith(("_rate", "_share")) or name in ("share", "read_from_cache"):
         return "share"
     if name.endswith(("_at", "_since")) or name in ("timestamp", "last_active", "last_touched"):
         return "time"

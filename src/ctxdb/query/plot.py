@@ -24,6 +24,7 @@ WIDTH = 80  # in a pipe
 HEIGHT = 12  # lines of a chart of columns
 BARS = 45  # points that are drawn as bars, one a line
 LABEL = 28  # longest name of a point
+SCALE = 9  # widest figure beside a chart of columns
 GAP_DAYS = 400  # more days than this are not filled in
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
@@ -114,16 +115,15 @@ def _bars(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
 
 
 def _levels(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
-    top = max(value for _, value in series)
-    scale = [shown(top, kind), shown(top / 2, kind)]
-    margin = max(map(len, scale))
-    space = max(room - margin - 2, 10)
+    space = max(room - SCALE - 2, 10)
     per = -(-len(series) // space)  # points that share one column of the screen
     values = [
         sum(value for _, value in series[n : n + per]) / len(series[n : n + per])
         for n in range(0, len(series), per)
     ]
     top = max(*values, 0.0)
+    scale = [clip(shown(value, kind), SCALE) for value in (top, top / 2)]
+    margin = max(map(len, scale))
     lines = []
     for line in range(HEIGHT, 0, -1):
         cells = []

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ctxdb.commands.output import note, say
+from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.query.build import build
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.run import run
@@ -14,7 +15,7 @@ from ctxdb.query.run import run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxdb.query.build import Ask
+    from ctxdb.query.build import Ask, Statement
     from ctxdb.query.run import Answer
     from ctxdb.query.table import Page
 
@@ -33,7 +34,10 @@ def answer(
         with guarded.asking() as conn:
             statement = build(ask, conn)
         is_page = format_ in ("table", "md") and not plot
-        found = run(guarded, statement, SCREEN_ROWS if is_page else MOST_ROWS)
+        try:
+            found = run(guarded, statement, SCREEN_ROWS if is_page else MOST_ROWS)
+        except UsageError as e:
+            raise _explained(e, statement, guarded) from e
         if plot:
             _plot(found)
         else:
@@ -44,6 +48,21 @@ def answer(
         note(statement.note)
     if found.is_cut:
         note("Truncated: there are more rows; --limit N shows N of them.")
+
+
+def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> CtxdbError:
+    """SQL of ours that fails: the database is not of this version, which is worth knowing."""
+    from ctxdb.store.version import is_current
+
+    with guarded.asking() as conn:
+        if not statement.name or is_current(conn):
+            return error
+        row = conn.execute("SELECT root FROM source_files WHERE root IS NOT NULL").fetchone()
+    how = f"ctxdb --db {guarded.path} sync --root {row[0]}" if row else "ctxdb sync"
+    return CtxdbError(
+        f"{statement.name}: the database is of another version of ctxdb ({error});"
+        f" `{how}` upgrades it"
+    )
 
 
 def write(answer: Answer, format_: str, *, raw: bool = False) -> None:
