@@ -11,6 +11,7 @@ from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.query.build import build
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.run import run
+from ctxdb.uncertain import uncertain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +110,8 @@ def _write_table(answer: Answer) -> None:
         if len(made.left_out) > NAMED:
             some += f" and {len(made.left_out) - NAMED} more"
         note(f"No room for {some}: --columns chooses, --format json has all.")
+    if line := uncertain(answer.columns, rows):
+        note(line)
 
 
 def page() -> Page:
