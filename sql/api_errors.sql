@@ -1,6 +1,6 @@
 -- When did the API fail, and how: failures by local day and kind?
 --   day: local day, newest first
---   kind: what went wrong: overloaded_error, rate_limit, ConnectionRefused, ...
+--   kind: what went wrong: overloaded, rate_limit, ConnectionRefused, ...
 --   status: HTTP status, NULL where there was no answer
 --   errors: how many: retried plus failed
 --   retried: failures after which the client tried again
@@ -11,7 +11,8 @@
 --   message: what was shown, one of them
 -- filters: since=messages.timestamp project=messages.session_id session=messages.session_id
 -- example: ctxdb query api_errors
-SELECT date(timestamp, 'localtime') AS day, kind, status, count(*) AS errors, sum(retried) AS retried, sum(NOT retried) AS failed,
+SELECT date(timestamp, 'localtime') AS day, CASE WHEN kind GLOB '?*_error' AND kind <> 'api_error' THEN substr(kind, 1, length(kind) - 6) ELSE kind END AS kind,
+  status, count(*) AS errors, sum(retried) AS retried, sum(NOT retried) AS failed,
   count(DISTINCT session_id) AS sessions, min(timestamp) AS first_at, max(timestamp) AS last_at, max(message) AS message
 FROM (
   SELECT timestamp, session_id, subtype = 'api_error' AS retried, CASE WHEN subtype = 'api_error' THEN NULL ELSE text END AS message,
@@ -20,7 +21,7 @@ FROM (
       CASE WHEN json_type(data, '$.error') = 'text' THEN json_extract(data, '$.error') END,
       json_extract(data, '$.cause.code'), json_extract(data, '$.error.cause.code'), json_extract(data, '$.error.code'),
       CASE coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status'))
-        WHEN 429 THEN 'rate_limit_error' WHEN 529 THEN 'overloaded_error' WHEN 500 THEN 'api_error' END,
+        WHEN 429 THEN 'rate_limit' WHEN 529 THEN 'overloaded' WHEN 500 THEN 'api_error' END,
       'unknown') AS kind
   FROM messages
   WHERE kind IN ('system', 'interruption', 'synthetic') AND json_valid(data) AND (

@@ -24,5 +24,5 @@ SELECT p.name AS project, f.path, max(f.relative_path) AS relative_path,
 FROM files_touched f
 LEFT JOIN projects p ON p.id = f.project_id
 WHERE f.operation <> 'snapshot'
-GROUP BY f.project_id, f.path
+GROUP BY +f.project_id, f.path -- the plus: a period goes by the index of time, not by that of projects
 ORDER BY edits DESC, reads DESC, last_touched_at DESC, f.path

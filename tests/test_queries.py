@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from builder import World, text, tool_use
 from ctxdb import canned
-from lab import empty_database
+from lab import empty_database, lab
 from viewlab import ask, demo_database
+from viewworld import A_PY, MAIN, ONE, TWO, edited, handmade
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from builder import Transcript
 
 HEADER = """-- Which calls were slow?
 --   name: the tool
@@ -126,3 +131,283 @@ def test_it_is_described_like_a_view(query: canned.Canned) -> None:
 def test_no_query_has_the_name_of_a_view_or_table(demo: Path) -> None:
     taken = {row["name"] for row in ask(demo, "SELECT name FROM sqlite_schema")}
     assert not taken & {query.name for query in QUERIES}
+
+
+# -- what they answer, counted by hand in the world of viewworld.py --------------------------------
+
+
+@pytest.fixture(scope="module")
+def hand() -> Iterator[Path]:
+    with lab() as one:
+        handmade().write(one.root)
+        one.sync()
+        yield one.db
+
+
+def answer(db: Path, name: str, columns: str, **given: str | int) -> list[tuple[Any, ...]]:
+    """Some columns of a query's answer, told what is given and else its defaults."""
+    query = canned.find(name)
+    assert query is not None
+    assert query.kind == "query"
+    told: dict[str, str | int] = {"since": "2026-01-01", "until": "9999"}
+    for param in query.params:
+        if param.default is not None and param.name not in told:
+            told[param.name] = int(param.default) if param.kind == "integer" else param.default
+    known = {param.name for param in query.params}
+    values = {key: value for key, value in {**told, **given}.items() if key in known}
+    return [
+        tuple(row[column.strip()] for column in columns.split(","))
+        for row in ask(db, query.sql, **values)
+    ]
+
+
+@pytest.mark.parametrize("path", [A_PY, "src/a.py", "a.py", "src", "/src/"])
+def test_sessions_that_touched_a_path_however_it_is_written(hand: Path, path: str) -> None:
+    names = "session_id, reads, edits, lines_added, lines_removed, files"
+    assert answer(hand, "sessions_touching", names, path=path) == [(MAIN, 2, 1, 2, 1, 1)]
+
+
+@pytest.mark.parametrize("path", ["b.py", "rc/a.py", ".py", "a.p"])
+def test_a_part_of_a_name_is_no_path(hand: Path, path: str) -> None:
+    assert answer(hand, "sessions_touching", "session_id", path=path) == []
+    assert answer(hand, "last_edits", "session_id", path=path) == []
+
+
+def test_the_last_edit_of_a_file_and_why(hand: Path) -> None:
+    assert answer(hand, "last_edits", "operation, prompt, session_id", path="a.py") == [
+        ("edit", "make it green", MAIN)
+    ]
+
+
+@pytest.mark.parametrize("sha", ["abc1234", "ABC1", "abc1234def5678"])
+def test_what_happened_around_a_commit(hand: Path, sha: str) -> None:
+    assert answer(hand, "around_commit", "what, text", sha=sha)[:10] == [
+        ("prompt", "make it green"),
+        ("command", "npm test"),
+        ("reply", "I will read it."),
+        ("edit", "src/a.py"),
+        ("command", "npm test"),
+        ("command", "git commit -am green"),
+        ("commit", "abc1234"),
+        ("reply", "It is green."),
+        ("reply", "And committed."),
+        ("prompt", "also the docs"),
+    ]
+    assert answer(hand, "around_commit", "what", sha="abc1235") == []
+    assert answer(hand, "around_commit", "what", sha="a") == []
+
+
+@pytest.mark.parametrize("pr", ["7", "#7", "https://github.com/ada/engine/pull/7"])
+def test_what_went_into_a_pull_request(hand: Path, pr: str) -> None:
+    assert answer(hand, "around_pr", "prompt, files_changed, commits", pr=pr) == [
+        ("make it green", 1, "abc1234"),
+        ("also the docs", 1, None),
+        ("then rename it", 0, None),
+        ("/usr/bin is no command", 0, None),
+    ]
+    assert answer(hand, "around_pr", "prompt", pr="70") == []
+
+
+def test_a_standup_says_what_was_asked_changed_and_committed(hand: Path) -> None:
+    names = "project, sessions, turns, asked, files, commits, pull_requests"
+    assert answer(hand, "standup", names, until="2026-03-02") == [
+        (
+            "engine",
+            1,
+            4,
+            "- make it green\n- also the docs\n- then rename it\n- /usr/bin is no command",
+            "docs/a.md, src/a.py",
+            "abc1234 Make it green",
+            "https://github.com/ada/engine/pull/7",
+        )
+    ]
+    ((cost,),) = answer(hand, "standup", "cost_usd", until="2026-03-02")
+    assert cost == pytest.approx(13 * ONE + 2 * TWO)
+    assert answer(hand, "standup", "turns, cost_usd", since="2026-03-02") == [(1, 0.0)]
+
+
+def test_the_most_expensive_turns_come_first_and_unpriced_ones_not_at_all(hand: Path) -> None:
+    rows = answer(hand, "expensive_turns", "prompt, requests, tools, subagents, cost_usd", limit=2)
+    assert rows == [
+        ("make it green", 7, 5, 0, pytest.approx(5 * ONE + 2 * TWO)),
+        ("also the docs", 6, 5, 1, pytest.approx(6 * ONE)),
+    ]
+
+
+def test_a_failing_command_and_what_fixed_it(hand: Path) -> None:
+    names = "command, fixed_by, edits_between, minutes"
+    expected = [("npm test", "npm test", "src/a.py", 0.1)]
+    assert answer(hand, "failing_commands", names) == expected
+    assert answer(hand, "failing_commands", names, program="npm") == expected
+    assert answer(hand, "failing_commands", names, program="go") == []
+
+
+def test_a_command_is_fixed_by_one_like_it_wherever_it_runs() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    for command, fails in (
+        ("cd /x && git push origin", True),
+        ("git status", False),
+        ("pytest tests/a.py", True),
+        ("pytests", False),
+        ("pytest -q", False),
+        ("git push", False),
+    ):
+        call = tool_use(world, "Bash", {"command": command})
+        t.reply(call)
+        t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "failing_commands", "command, fixed_by") == [
+            ("pytest tests/a.py", "pytest -q"),
+            ("cd /x && git push origin", "git push"),
+        ]
+
+
+def test_files_that_change_together() -> None:
+    world = World()
+    t = world.session()
+    for names in (("a", "b"), ("a", "b", "c"), ("a",), ("c",)):
+        t.prompt("go")
+        for name in names:
+            edited(t, f"/home/ada/engine/{name}.py", 1, 0)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        names = "together, path, other_path, share"
+        assert answer(one.db, "files_together", names) == [(2, "a.py", "b.py", 0.67)]
+        assert answer(one.db, "files_together", names, path="c.py", least=1) == [
+            (1, "c.py", "a.py", 0.5),
+            (1, "c.py", "b.py", 0.5),
+        ]
+
+
+@pytest.mark.parametrize(
+    "text", ["green please", 'make "it" green*', "(green OR", "GREEN: -make", "make\nit\tgreen"]
+)
+def test_similar_prompts_whatever_is_in_the_text(hand: Path, text: str) -> None:
+    rows = answer(hand, "similar_prompts", "prompt, reply", text=text)
+    assert rows[:1] == [("make it green", "And committed.")]
+
+
+@pytest.mark.parametrize("text", ["", " ", "zebra", '"', "*", "a b"])
+def test_nothing_is_similar_to_nothing(hand: Path, text: str) -> None:
+    assert answer(hand, "similar_prompts", "prompt", text=text) == []
+
+
+def test_the_slowest_calls_of_a_tool(hand: Path) -> None:
+    assert answer(hand, "slowest_calls", "seconds, target", tool="Agent") == [(5.0, "Look around")]
+    assert len(answer(hand, "slowest_calls", "seconds", limit=3)) == 3
+
+
+@pytest.mark.parametrize("session", ["aaaa", MAIN, "AAAAAAAA"])
+def test_what_a_session_changed(hand: Path, session: str) -> None:
+    names = "path, edits, created, lines_added, lines_removed, reads, prompts"
+    assert answer(hand, "session_changes", names, session=session) == [
+        ("src/a.py", 1, 0, 2, 1, 2, "- make it green"),
+        ("docs/a.md", 1, 1, 3, 0, 0, "- also the docs"),
+    ]
+    assert answer(hand, "session_changes", names, session="last") == []
+
+
+def test_the_cost_of_a_file_is_its_share_of_the_turns_that_changed_it(hand: Path) -> None:
+    assert answer(hand, "cost_of_file", "path, cost_usd, turns, edits") == [
+        (A_PY, pytest.approx(5 * ONE + 2 * TWO), 1, 1),
+        ("/home/ada/engine/docs/a.md", pytest.approx(6 * ONE), 1, 1),
+    ]
+
+
+def test_a_day_request_by_request(hand: Path) -> None:
+    names = "time, prompt, tools, files, commits"
+    assert answer(hand, "day", names, day="2026-03-01T00:00:00.000Z") == [
+        ("09:00:01", "make it green", 5, "src/a.py", "abc1234"),
+        ("09:00:17", "also the docs", 5, "docs/a.md", None),
+        ("09:00:31", "then rename it", 0, None, None),
+        ("09:00:36", "/usr/bin is no command", 0, None, None),
+    ]
+    assert answer(hand, "day", "cost_usd", day="2026-03-02T00:00:00.000Z") == [(None,)]
+
+
+def test_sessions_that_stopped_in_the_middle() -> None:
+    world = World()
+    stops: list[Callable[[Transcript], object]] = [
+        lambda t: t.reply(text("done")),
+        lambda t: t.prompt("and this?"),
+        lambda t: t.reply(tool_use(world, "Bash", {"command": "sleep 9"})),
+        lambda t: t.prompt("[Request interrupted by user]"),
+        lambda t: t.reply(text("API Error"), model="<synthetic>", isApiErrorMessage=True),
+    ]
+    sessions = []
+    for stop in stops:
+        t = world.session(cwd="/home/ada/it's")
+        t.prompt("go")
+        stop(t)
+        t.system("turn_duration", durationMs=1)
+        sessions.append(t.session)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "unfinished", "session_id, stopped_at, what") == [
+            (sessions[4], "API error", "API Error"),
+            (sessions[3], "interruption", None),
+            (sessions[2], "call", "Bash: sleep 9"),
+            (sessions[1], "prompt", "and this?"),
+        ]
+        assert answer(one.db, "unfinished", "resume")[0] == (
+            f"cd '/home/ada/it'\\''s' && claude --resume {sessions[4]}",
+        )
+
+
+def test_questions_with_their_answers_and_refusals_with_their_reasons(hand: Path) -> None:
+    assert answer(hand, "questions", "question, options, answer, status") == [
+        ('Which "colour"?', "red | blue", 'red, or "blue"', "ok"),
+        ("How many?", "1", "2.5 or so", "ok"),
+    ]
+    assert answer(hand, "refusals", "tool, target, reason") == [
+        ("Bash", "rm -rf build", "keep the build")
+    ]
+
+
+def test_slash_commands_and_skills() -> None:
+    world = World()
+    t = world.session()
+    for args in ("", "fast"):
+        t.command("/deploy", args)
+        t.reply(text("gone"))
+    t.tool("Skill", {"skill": "pdf", "args": "x"})
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "slash_commands", "name, kind, uses, cost_usd, example") == [
+            ("/deploy", "command", 2, pytest.approx(3 * ONE), "/deploy fast"),
+            ("pdf", "skill", 1, None, '{"skill":"pdf","args":"x"}'),
+        ]
+
+
+def test_agents_by_type_and_branches(hand: Path) -> None:
+    names = "agent_type, runs, completed, failed, tools, median_seconds"
+    assert answer(hand, "agents_by_type", names) == [("Explore", 1, 1, 0, 1, 3.0)]
+    assert answer(hand, "branch_costs", "branch, turns, sessions, commits, cost_usd") == [
+        ("main", 5, 2, 1, pytest.approx(13 * ONE + 2 * TWO))
+    ]
+
+
+def test_files_that_are_read_again_and_errors_that_come_again() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    for n in (1, 22, 3):
+        t.tool("Read", {"file_path": A_PY}, "12345", {"type": "text"})
+        call = tool_use(world, "Bash", {"command": f"make {n}"})
+        t.reply(call)
+        t.result(call["id"], f"Exit code 2\nmake: error {n}\nmore", is_error=True)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        names = "path, most_in_a_session, reads, sessions, result_bytes"
+        assert answer(one.db, "repeated_reads", names) == [("src/a.py", 3, 3, 1, 15)]
+        assert answer(one.db, "error_messages", "errors, tool, message, example") == [
+            (3, "Bash", "make: error #", "make 3")
+        ]

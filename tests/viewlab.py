@@ -39,3 +39,8 @@ def ask(db: Path, sql: str, **values: Any) -> list[Row]:
     with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as conn:
         conn.row_factory = sqlite3.Row
         return [dict(row) for row in conn.execute(sql, values)]
+
+
+def columns(db: Path, view: str, names: str, rest: str = "") -> list[tuple[Any, ...]]:
+    """Some columns of a view, as tuples."""
+    return [tuple(row.values()) for row in ask(db, f"SELECT {names} FROM {view} {rest}")]

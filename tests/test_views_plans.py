@@ -1,0 +1,164 @@
+"""Views are quick because they go by indexes: SQLite says which, on a database of some size."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ctxdb import canned
+from viewlab import demo_database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SINCE = "2026-08-01"
+# What ANALYZE finds in 500 MB of transcripts: table, index, rows and rows per key.
+STATISTICS = """
+_usage_lines|_usage_lines|96019 1 1
+_usage_lines|_usage_lines_api_message_id|96019 3
+_usage_lines|_usage_lines_request_key|96019 3
+agents|agents_tool_use_id|3969 2
+agents|agents_turn_id|3969 3
+agents|sqlite_autoindex_agents_1|3969 3 1
+files_touched|files_touched_path|18630 58 19
+files_touched|files_touched_project_id|18630 381
+files_touched|files_touched_session_id|18630 8
+files_touched|files_touched_snapshot|3570 3 2 1
+files_touched|files_touched_timestamp|18630 22
+files_touched|files_touched_tool_id|18630 2
+files_touched|files_touched_turn_id|18630 6
+git_operations|git_operations_session_id|861 2
+git_operations|git_operations_tool_id|861 1
+git_operations|git_operations_turn_id|861 2
+message_copies|message_copies_message_id|4336 1
+message_copies|message_copies_session_id|4336 26 21 1
+message_copies|message_copies_source_file_id|4336 27 1
+message_copies|message_copies_timestamp|4336 22
+message_copies|message_copies_uuid|4336 1
+messages|messages_agent|6972 16 9 1
+messages|messages_no_request|799 22
+messages|messages_notices|3570 1190 447 22
+messages|messages_parent_uuid|179204 1
+messages|messages_said|28438 5 5 1
+messages|messages_session_id|179204 51 46 1
+messages|messages_source_file_id|179204 46 1
+messages|messages_timestamp|179204 22
+messages|messages_turn_id|179204 29 1
+messages|messages_uuid|179204 1
+prices|prices_model|28 2
+projects|sqlite_autoindex_projects_1|79 1
+sessions|sessions_parent_session_id|3572 56
+sessions|sessions_project_id|3572 46
+sessions|sessions_started_at|3572 21
+sessions|sqlite_autoindex_sessions_1|3572 1
+source_files|source_files_agent_id|546 21
+source_files|source_files_ino|4095 1
+source_files|source_files_session_id|4095 2
+source_files|sqlite_autoindex_source_files_1|4095 1
+tool_uses|tool_uses_agent|2688 10 7
+tool_uses|tool_uses_duration|52104 1271 28 28 21
+tool_uses|tool_uses_message_id|52104 1
+tool_uses|tool_uses_name|52104 1271 21
+tool_uses|tool_uses_not_ok|2626 657 21
+tool_uses|tool_uses_result_message_id|52104 1
+tool_uses|tool_uses_session_id|52104 17 1 1
+tool_uses|tool_uses_tool_use_id|52104 1
+tool_uses|tool_uses_turn_id|52104 11 4 3
+turns|turns_message_id|6323 1
+turns|turns_session_id|6323 2 1
+turns|turns_source_file_id|6323 2 1
+turns|turns_started_at|6323 21
+usage|sqlite_autoindex_usage_1|47551 1
+usage|usage_session_id|47551 14
+usage|usage_timestamp|47551 21
+usage|usage_turn_id|47551 9
+"""
+SESSION = "d8e892db-75e7-4f8c-8c25-c15daeb22915"
+
+
+@pytest.fixture(scope="module")
+def conn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(demo_database(tmp_path_factory.mktemp("plans")))) as db:
+        db.execute("ANALYZE")  # makes the table; what stands in it would be true of the demo
+        db.execute("DELETE FROM sqlite_stat1")
+        rows = [line.rsplit("|", 2) for line in STATISTICS.strip().splitlines()]
+        db.executemany(
+            "INSERT INTO sqlite_stat1 VALUES (?, ?, ?)",
+            [(table, index or None, numbers) for table, index, numbers in rows],
+        )
+        db.execute("ANALYZE sqlite_schema")
+        yield db
+
+
+def plan(conn: sqlite3.Connection, sql: str) -> str:
+    return "\n".join(row[3] for row in conn.execute(f"EXPLAIN QUERY PLAN {sql}"))
+
+
+@pytest.mark.parametrize(
+    ("view", "column", "index"),
+    [
+        ("bash_commands", "started_at", "tool_uses_name (name=? AND started_at>?)"),
+        ("tool_errors", "started_at", "tool_uses_not_ok (status=? AND started_at>?)"),
+        ("file_history", "timestamp", "files_touched_timestamp (timestamp>?)"),
+        ("turns_overview", "started_at", "turns_started_at (started_at>?)"),
+        ("replies", "timestamp", "usage_timestamp (timestamp>?)"),
+        ("prompts", "timestamp", "turns_started_at (started_at>?)"),
+    ],
+)
+def test_a_period_goes_by_the_index_of_time_and_nothing_is_sorted(
+    conn: sqlite3.Connection, view: str, column: str, index: str
+) -> None:
+    found = plan(conn, f"SELECT * FROM {view} WHERE {column} >= '{SINCE}'")
+    assert index in found
+    if view in ("bash_commands", "tool_errors", "file_history"):
+        assert "TEMP B-TREE" not in found
+
+
+@pytest.mark.parametrize(
+    ("view", "table", "column", "index"),
+    [
+        ("file_activity", "files_touched", "timestamp", "files_touched_timestamp (timestamp>?)"),
+        ("activity_by_hour", "_costs", "timestamp", "usage_timestamp (timestamp>?)"),
+        ("mcp_stats", "tool_uses", "started_at", "tool_uses_name (name>? AND name<?)"),
+    ],
+)
+def test_a_view_that_adds_up_is_narrowed_by_an_index_before_it_adds(
+    conn: sqlite3.Connection, view: str, table: str, column: str, index: str
+) -> None:
+    found = canned.find(view)
+    assert found is not None
+    narrowed = f"(SELECT * FROM main.{table} WHERE {column} >= '{SINCE}')"
+    sql = f"WITH {table} AS NOT MATERIALIZED {narrowed} SELECT * FROM (\n{found.sql}\n)"
+    assert index in plan(conn, sql)
+
+
+@pytest.mark.parametrize("view", ["conversation", "replies", "prompts", "session_messages"])
+def test_one_session_is_found_without_reading_the_others(
+    conn: sqlite3.Connection, view: str
+) -> None:
+    found = plan(conn, f"SELECT * FROM {view} WHERE session_id = '{SESSION}'")
+    for table in ("SCAN m", "SCAN u", "SCAN turns", "SCAN t"):
+        assert f"{table} " not in f"{found} ".replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("view", "index"),
+    [
+        ("compactions", "messages_notices"),
+        ("interruptions", "messages_notices"),
+        ("api_errors", "messages_notices"),
+        ("tool_errors", "tool_uses_not_ok"),
+        ("turns_overview", "messages_said"),
+        ("turns_overview", "COVERING INDEX tool_uses_turn_id"),
+        ("sessions_overview", "COVERING INDEX tool_uses_session_id"),
+        ("tool_stats", "COVERING INDEX tool_uses_duration"),
+        ("subagent_runs", "tool_uses_agent"),
+    ],
+)
+def test_what_is_rare_or_only_counted_is_not_read_whole(
+    conn: sqlite3.Connection, view: str, index: str
+) -> None:
+    assert index in plan(conn, f"SELECT * FROM {view}")

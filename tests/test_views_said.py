@@ -1,0 +1,260 @@
+"""What was said: prompts, replies, conversations, interruptions, compactions, failures of the API.
+
+The world is that of viewworld.py; the numbers were counted by hand.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder import World, fork, resume, text, thinking, tool_use
+from lab import lab
+from viewlab import columns
+from viewworld import A_PY, MAIN, SECOND, handmade
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Made = Callable[[World], Path]
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[Path]:
+    with lab() as one:
+        handmade().write(one.root)
+        one.sync()
+        yield one.db
+
+
+@pytest.fixture
+def made() -> Iterator[Made]:
+    """A database of a world."""
+    with lab() as one:
+
+        def make(world: World) -> Path:
+            world.write(one.root)
+            one.sync()
+            return one.db
+
+        yield make
+
+
+def test_prompts_are_all_that_people_said_in_order(db: Path) -> None:
+    assert columns(db, "prompts", "kind, text, about") == [
+        ("prompt", "make it green", None),
+        ("queued", "also the docs", None),
+        ("answer", 'red, or "blue"', 'Which "colour"?'),
+        ("answer", "2.5 or so", "How many?"),
+        ("refusal", "keep the build", "Bash: rm -rf build"),
+        ("prompt", "then rename it", None),
+        ("prompt", "/usr/bin is no command", None),
+        ("prompt", "another way", None),
+    ]
+
+
+def test_an_answer_and_a_refusal_name_the_call_and_the_request(db: Path) -> None:
+    rows = columns(db, "prompts", "kind, tool_use_id IS NOT NULL, turn_id")
+    (turn,) = {turn for kind, _, turn in rows if kind == "queued"}
+    assert [row for row in rows if row[0] in ("answer", "refusal")] == [
+        ("answer", 1, turn),
+        ("answer", 1, turn),
+        ("refusal", 1, turn),
+    ]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The user doesn't want to proceed with this tool use. STOP what you are doing.",
+        "The user doesn't want to. the user said:\nThe user wants to clarify these questions. ...",
+    ],
+    ids=["no reason", "a button"],
+)
+def test_a_refusal_without_words_of_a_person_is_no_prompt(made: Made, said: str) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    call = tool_use(world, "Bash", {"command": "rm x"})
+    t.reply(call)
+    t.result(call["id"], said, is_error=True)
+    assert columns(made(world), "prompts", "kind, text") == [("prompt", "go")]
+
+
+def test_a_reply_is_whole_whatever_lines_it_was_written_as(db: Path) -> None:
+    rest = (
+        "WHERE turn_id = (SELECT id FROM turns WHERE prompt = 'make it green') ORDER BY timestamp"
+    )
+    assert columns(db, "replies", "text, thinking, calls, tool_calls, output_tokens", rest) == [
+        (None, "first the tests", "Bash", 1, 10),
+        ("I will read it.", None, None, 0, 5),
+        (None, None, "Read", 1, 5),
+        (None, None, "Edit", 1, 5),
+        (None, None, "Bash", 1, 5),
+        (None, None, "Bash", 1, 5),
+        ("It is green.\n\nAnd committed.", None, None, 0, 10),
+    ]
+
+
+def test_a_reply_stays_whole_when_its_result_stands_between_its_lines(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    call = tool_use(world, "Bash", {"command": "ls"})
+    ids = {"message": "msg_1", "request": "req_1"}
+    t.reply(thinking("hm"), text("First."), call, final=False, **ids)
+    t.result(call["id"])
+    t.reply(text("Last."), output=50, **ids)
+    rows = columns(made(world), "replies", "text, thinking, calls, output_tokens, output_is_final")
+    assert rows == [("First.\n\nLast.", "hm", "Bash", 50, 1)]
+
+
+def test_a_reply_that_tells_nothing_of_tokens_is_there(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.thread("assistant", {"message": {"role": "assistant", "content": [text("Gone.")]}})
+    assert columns(made(world), "replies", "text, output_tokens") == [("Gone.", None)]
+
+
+def test_the_clients_own_lines_are_no_replies(db: Path) -> None:
+    assert columns(db, "replies", "count(*), count(DISTINCT api_message_id)") == [(17, 17)]
+    assert columns(db, "replies", "count(*)", "WHERE text LIKE 'API Error%'") == [(0,)]
+
+
+def test_a_conversation_reads_in_order_with_its_calls(db: Path) -> None:
+    rest = f"WHERE session_id = '{MAIN}' AND agent_id IS NULL"
+    assert columns(db, "conversation", "kind, coalesce(text, tool), status", rest) == [
+        ("prompt", "make it green", None),
+        ("thinking", "first the tests", None),
+        ("call", "Bash", "error"),
+        ("reply", "I will read it.", None),
+        ("call", "Read", "ok"),
+        ("call", "Edit", "ok"),
+        ("call", "Bash", "ok"),
+        ("call", "Bash", "ok"),
+        ("reply", "It is green.", None),
+        ("reply", "And committed.", None),
+        ("queued", "also the docs", None),
+        ("call", "Write", "ok"),
+        ("call", "Agent", "ok"),
+        ("call", "AskUserQuestion", "ok"),
+        ("call", "Bash", "rejected"),
+        ("interruption", "[Request interrupted by user for tool use]", None),
+        ("prompt", "then rename it", None),
+        ("reply", "I could rename", None),
+        ("interruption", "[Request interrupted by user]", None),
+        ("compact_summary", "What was said so far", None),
+        ("prompt", "/usr/bin is no command", None),
+        ("reply", "Right.", None),
+    ]
+
+
+def test_a_conversation_has_the_agents_words_under_their_name(db: Path) -> None:
+    rest = "WHERE agent_id = 'a1'"
+    assert columns(db, "conversation", "kind, text, tool, target", rest) == [
+        ("agent_prompt", "look", None, None),
+        ("call", None, "Read", A_PY),
+        ("reply", "Nothing new.", None, None),
+    ]
+
+
+def test_the_conversation_of_a_fork_begins_with_what_it_shares(db: Path) -> None:
+    rest = f"WHERE session_id = '{SECOND}'"
+    assert columns(db, "conversation", "kind, coalesce(text, tool), is_copy", rest) == [
+        ("prompt", "make it green", 1),
+        ("thinking", "first the tests", 1),
+        ("call", "Bash", 1),
+        ("prompt", "another way", 0),
+        ("reply", "Like this.", 0),
+        ("synthetic", "API Error: overloaded", 0),
+        ("call", "mcp__tracker__find", 0),
+    ]
+
+
+def test_a_line_with_text_and_two_calls_says_the_text_once(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    calls = [tool_use(world, "Bash", {"command": name}) for name in ("ls", "pwd")]
+    body = {"id": "msg_1", "role": "assistant", "model": "m", "content": [text("Both:"), *calls]}
+    t.thread("assistant", {"message": body})
+    rows = columns(made(world), "conversation", "kind, text, target", "WHERE kind = 'call'")
+    assert rows == [("call", "Both:", "ls"), ("call", None, "pwd")]
+
+
+def test_interruptions_say_what_was_going_on(db: Path) -> None:
+    assert columns(db, "interruptions", "during, tool, target, status, doing, seconds") == [
+        ("reply", None, None, None, "I could rename", 2.0),
+        ("tool use", "Bash", "rm -rf build", "rejected", None, 13.0),
+    ]
+    assert columns(db, "interruptions", "prompt, next_prompt") == [
+        ("then rename it", "/usr/bin is no command"),
+        ("also the docs", "then rename it"),
+    ]
+
+
+def test_compactions_have_the_sizes_and_the_summary(db: Path) -> None:
+    names = "kind, trigger, tokens_before, tokens_after, tokens_saved, summary, session_id"
+    assert columns(db, "compactions", names) == [
+        ("compact", "manual", 1000, 100, 900, "What was said so far", MAIN)
+    ]
+
+
+def test_a_microcompaction_is_a_compaction_of_its_own_kind(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    meta = {"trigger": "auto", "preTokens": 500, "tokensSaved": 200}
+    t.system("microcompact_boundary", microcompactMetadata=meta)
+    names = "kind, trigger, tokens_before, tokens_after, tokens_saved, summary"
+    rows = columns(made(world), "compactions", names)
+    assert rows == [("microcompact", "auto", 500, 300, 200, None)]
+
+
+def test_api_errors_are_counted_by_day_and_kind(db: Path) -> None:
+    names = "day, kind, status, errors, retried, failed, sessions, message"
+    assert columns(db, "api_errors", names) == [
+        ("2026-03-02", "overloaded", 529, 2, 1, 1, 1, "API Error: overloaded")
+    ]
+
+
+def test_an_api_error_without_an_answer_is_named_by_its_cause(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.system("api_error", cause={"code": "ConnectionRefused"}, error={"cause": {"code": "x"}})
+    t.system("api_error", error="no idea")
+    t.system("api_error", error={"status": 429})
+    t.system("turn_duration", durationMs=7)
+    rows = columns(made(world), "api_errors", "kind, status, errors", "ORDER BY kind")
+    assert rows == [("ConnectionRefused", None, 1), ("no idea", None, 1), ("rate_limit", 429, 1)]
+
+
+def test_a_fork_hangs_below_the_session_it_came_from(db: Path) -> None:
+    names = "root_session_id, depth, session_id, relation, shared_messages, parent_known"
+    assert columns(db, "session_lineage", names) == [
+        (MAIN, 0, MAIN, None, 0, None),
+        (MAIN, 1, SECOND, "fork", 3, 1),
+    ]
+
+
+def test_a_chain_of_sessions_is_as_deep_as_it_is_long(made: Made) -> None:
+    world = World()
+    first = world.session(version="1.0.98")
+    first.prompt("one")
+    first.reply(text("1"))
+    second = resume(first)
+    second.prompt("two")
+    second.reply(text("2"))
+    third = fork(second, says_so=True, renew=True)
+    third.prompt("three")
+    world.session().prompt("not of this chain")
+    rows = columns(made(world), "session_lineage", "depth, session_id, relation")
+    assert rows == [
+        (0, first.session, None),
+        (1, second.session, "resume"),
+        (2, third.session, "fork"),
+    ]

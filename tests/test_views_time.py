@@ -1,0 +1,67 @@
+"""Days and hours are those of the machine that reads, whatever the transcripts were written in."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder import World, text
+from lab import lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+ASK = """
+import json, sqlite3, sys
+conn = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+print(json.dumps([conn.execute(sql).fetchall() for sql in sys.argv[2:]]))
+"""
+HOURS = "SELECT weekday, hour, turns, requests FROM activity_by_hour"
+DAYS = "SELECT days_active FROM overview"
+OF_PROJECT = "SELECT days_active FROM projects_overview"
+FAILURES = "SELECT day, errors FROM api_errors"
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[Path]:
+    """Half past six in the evening of 8 March 2026 in UTC, a Sunday, and ten hours later."""
+    with lab() as one:
+        world = World()
+        t = world.session()
+        t.prompt("late", timestamp="2026-03-08T18:30:00.000Z")
+        t.reply(text("yes"), timestamp="2026-03-08T18:31:00.000Z")
+        t.prompt("early", timestamp="2026-03-09T04:40:00.000Z")
+        t.reply(text("yes"), timestamp="2026-03-09T04:41:00.000Z")
+        t.system("api_error", error={"status": 529}, timestamp="2026-03-08T18:32:00.000Z")
+        world.write(one.root)
+        one.sync()
+        yield one.db
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours", "days", "failed"),
+    [
+        ("UTC", [["Mon", 4, 1, 1], ["Sun", 18, 1, 1]], 2, "2026-03-08"),
+        # 5:30 ahead: it is after midnight already.
+        ("IST-5:30", [["Mon", 0, 1, 1], ["Mon", 10, 1, 1]], 1, "2026-03-09"),
+        # 9 hours behind: both are on the same Sunday.
+        ("AKST9", [["Sun", 9, 1, 1], ["Sun", 19, 1, 1]], 1, "2026-03-08"),
+    ],
+)
+def test_the_clock_is_that_of_the_reader(
+    db: Path, zone: str, hours: list[list[object]], days: int, failed: str
+) -> None:
+    asked = [HOURS, DAYS, OF_PROJECT, FAILURES]
+    answer = subprocess.run(
+        [sys.executable, "-c", ASK, db, *asked],
+        env={**os.environ, "TZ": zone},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert json.loads(answer) == [hours, [[days]], [[days]], [[failed, 1]]]
