@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tarfile
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,18 @@ CORPUS = Path(__file__).resolve().parents[2] / "shared/corpus/transcripts.tar.gz
 HAS_CORPUS = pytest.mark.skipif(not CORPUS.exists(), reason="no corpus beside the checkout")
 
 
+@cache
+def corpus_bytes() -> bytes:
+    """The corpus as a database, made once: tests come in any order, and fixtures with them."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with tarfile.open(CORPUS) as archive:
+            archive.extractall(folder, filter="data")
+        config = Config(folder / "corpus.db", (str(folder / "projects"),))
+        sync(config, wait=False, progress=NullProgress())
+        return config.db_path.read_bytes()
+
+
 @pytest.fixture(
     scope="module",
     params=["demo", pytest.param("corpus", marks=[pytest.mark.corpus, HAS_CORPUS])],
@@ -34,11 +48,9 @@ def db(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory)
     folder = tmp_path_factory.mktemp("agree")
     if request.param == "demo":
         return demo_database(folder)
-    with tarfile.open(CORPUS) as archive:
-        archive.extractall(folder, filter="data")
-    config = Config(folder / "corpus.db", (str(folder / "projects"),))
-    sync(config, wait=False, progress=NullProgress())
-    return config.db_path
+    path = folder / "corpus.db"
+    path.write_bytes(corpus_bytes())
+    return path
 
 
 @pytest.fixture
