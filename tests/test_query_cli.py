@@ -295,7 +295,8 @@ def test_a_database_of_another_version_answers_with_its_own_views(db: Path) -> N
     with closing(sqlite3.connect(db)) as conn:
         conn.execute("DROP VIEW tool_stats")
         conn.execute(
-            'CREATE VIEW "tool_stats" AS\n-- Which?\n--   tool: it\nSELECT name AS tool FROM tool_uses'
+            'CREATE VIEW "tool_stats" AS\n-- Which?\n--   tool: it\n'
+            "SELECT name AS tool FROM tool_uses"
         )
         conn.execute("DROP VIEW commits")
         conn.execute("DROP TABLE git_operations")
