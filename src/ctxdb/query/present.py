@@ -110,8 +110,8 @@ def _write_table(answer: Answer) -> None:
         if len(made.left_out) > NAMED:
             some += f" and {len(made.left_out) - NAMED} more"
         note(f"No room for {some}: --columns chooses, --format json has all.")
-    if line := uncertain(answer.columns, rows):
-        note(line)
+    if unsure := uncertain(answer.columns, rows):
+        note(unsure)
 
 
 def page() -> Page:
