@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.reading import facts
 from ctxdb.reading.model import Agent, Call, Said
-from ctxdb.reading.prose import blocks, fence_for, without_graphics
+from ctxdb.reading.prose import blocks, fence_for, opens_fence, without_graphics
 from ctxdb.reading.units import clock
 from ctxdb.text import clip, one_line, safe
 
@@ -94,7 +94,10 @@ def _call(call: Call, depth: int) -> Iterator[str]:
         body += ["", "**result**", *code(call.result.strip("\n"))]
     if call.result_path:
         body += ["", f"whole output: {plain(call.result_path)}"]
-    yield from _folded(f"{title}  {ending}".rstrip(), body)
+    if body:
+        yield from _folded(f"{title}  {ending}".rstrip(), body[1:])
+    else:
+        yield f"- {plain(title)}  {plain(ending)}".rstrip()
     for agent in call.agents:
         yield ""
         yield from _agent(agent, depth + 1)
@@ -135,7 +138,7 @@ def code(text: str, language: str = "") -> Iterator[str]:
 
 def tame(text: str) -> Iterator[str]:
     """Markdown of a transcript with its headings below ours, and without HTML or images."""
-    for nth, block in enumerate(blocks(without_graphics(text))):
+    for nth, block in enumerate(blocks(safe(without_graphics(text)))):
         if nth:
             yield ""
         if block.is_code:
@@ -143,8 +146,7 @@ def tame(text: str) -> Iterator[str]:
                 yield from (_harmless(block.lead), "")
             yield from code(block.text, block.language)
         else:
-            for line in safe(block.text).split("\n"):
-                yield _harmless(line)
+            yield from map(_harmless, block.text.split("\n"))
 
 
 def _harmless(line: str) -> str:
@@ -153,7 +155,10 @@ def _harmless(line: str) -> str:
         line = "#" * min(len(heading[1]) + 3, 6) + line[heading.end() :]
     elif _UNDERLINE.match(line):
         line = "\\" + line.strip()  # it would make a heading of the line before
-    return "".join(_span(part, is_code) for part, is_code in _spans(line))
+    line = "".join(_span(part, is_code) for part, is_code in _spans(line))
+    # Without a span that stood in it, a line of backticks may have become a fence.
+    fence = opens_fence(line)
+    return line if fence is None else f"{fence[1]}\\{line[len(fence[1]) :]}"
 
 
 def _span(text: str, is_code: bool) -> str:  # noqa: FBT001

@@ -128,7 +128,10 @@ def _call(call: Call, depth: int) -> Iterator[str]:
         body += f"<h3>result</h3>{_code(call.result)}"
     if call.result_path:
         body += f"<p>whole output: {_text(call.result_path)}</p>"
-    yield _details(f"call {status}", summary, body)
+    if body:
+        yield _details(f"call {status}", summary, body)
+    else:
+        yield f'<div class="call {status}">{summary}</div>\n'
     for agent in call.agents:
         yield from _agent(agent, depth + 1)
 
@@ -163,7 +166,7 @@ def _code(text: str) -> str:
 def _prose(text: str) -> str:
     """The Markdown that models write, as far as it helps reading."""
     found = []
-    for block in blocks(without_graphics(text)):
+    for block in blocks(safe(without_graphics(text))):
         if block.is_code:
             found.append(_code(block.text))
         else:

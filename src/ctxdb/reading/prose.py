@@ -36,7 +36,7 @@ def blocks(text: str) -> list[Block]:
     lines = text.replace("\r\n", "\n").split("\n")
     at = 0
     while at < len(lines):
-        fence = _FENCE.match(lines[at])
+        fence = opens_fence(lines[at])
         if fence is None:
             prose.append(lines[at])
             at += 1
@@ -67,6 +67,11 @@ def _code(lines: list[str], at: int, fence: re.Match[str]) -> tuple[Block, int]:
         blank = len(line) - len(line.lstrip(" "))
         code.append(line[min(blank, indent) :])
     return Block("\n".join(code), True, language.strip()[:40], lead.strip()), at
+
+
+def opens_fence(line: str) -> re.Match[str] | None:
+    """Whether code begins below this line; the match ends its first part before the fence."""
+    return _FENCE.match(line)
 
 
 def fence_for(text: str) -> str:

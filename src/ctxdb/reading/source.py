@@ -98,8 +98,11 @@ def _read(place: _Place) -> bytes | None:
     except OSError:
         return None
     try:
+        # A line of its own, or one of two objects that stand on one line.
         if place.start and os.pread(fd, 1, place.start - 1) not in (b"\n", b"}"):
-            return None  # "}": the second of two objects on one line
+            return None
+        if os.pread(fd, 1, place.start + place.length) not in (b"\n", b"{", b""):
+            return None
         data = _pread(fd, place.length, place.start)
     except OSError:
         return None
@@ -125,7 +128,9 @@ def _uuids(data: bytes) -> Iterator[str]:
     try:
         entry: Any = json.loads(data)
     except ValueError:
-        # Mended when it was stored (bytes that are no text, a second object): look for the key.
+        # Mended when it was stored (bytes that are no text): look for the key.
+        if not (data.startswith(b"{") and data.rstrip().endswith(b"}")):
+            return
         for match in _UUID_KEY.finditer(data):
             yield match.group(1).decode()
         return

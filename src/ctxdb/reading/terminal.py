@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 12  # of agents inside of agents
 NAME_COLUMNS = 6
-PROMPT_SIGN = "❯ "  # noqa: RUF001
+PROMPT_SIGN = "❯ "
 MIN_COLUMNS = 40
 _MARK_INK = {"ok": "green", "error": "red", "rejected": "yellow", "interrupted": "yellow"}
 
@@ -132,8 +132,12 @@ class TerminalPage:
 
     def _details(self, call: Call, lead: str) -> Iterator[str]:
         for name, value in facts.input_lines(call):
-            if value == call.target and "\n" not in value and len(value) < 60:
-                continue
+            if (
+                "\n" not in value
+                and f"/{value}".endswith(f"/{call.target}")
+                and len(call.target) < 60
+            ):
+                continue  # it stands in the line above
             first, *rest = safe(value).split("\n")
             label = self.ink("dim", f"{one_line(name)}: ") if name else ""
             yield f"{lead}{label}{first}".rstrip()

@@ -38,7 +38,7 @@ def period(start: str | None, end: str | None) -> str:
     first, last = moment(start), moment(end)
     if first is None:
         return ""
-    if last is None or last <= first:
+    if last is None or last <= first or f"{last:%Y%m%d%H%M}" == f"{first:%Y%m%d%H%M}":
         return f"{first:%Y-%m-%d %H:%M}"
     until = f"{last:%H:%M}" if last.date() == first.date() else f"{last:%Y-%m-%d %H:%M}"
     return f"{first:%Y-%m-%d %H:%M} to {until}"
@@ -81,7 +81,7 @@ def tokens(count: int) -> str:
     if count < 1000:
         return str(count)
     for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
-        if count < size * 999.5:
+        if count < size * 999.95:
             return f"{count / size:.1f}{unit}"
     return f"{count / 1e12:.1f}T"
 
