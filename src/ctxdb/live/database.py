@@ -19,8 +19,7 @@ from ctxdb.store.connection import naming_damage, open_writer, write_transaction
 from ctxdb.store.schema import prepare
 
 BUSY_SECONDS = 0.2  # then the loop goes round, and can be stopped
-CACHE_KIB = 16 * 1024
-WAL_PAGES = 1000  # 8 MB: a checkpoint of that takes a moment that nobody notices
+WAL_BYTES = 8 << 20  # then it is emptied as soon as there is nothing else to do
 WAL_TRUNCATE_BYTES = 16 << 20
 WAL_WARN_BYTES = 256 << 20
 Identity = tuple[int, int]
@@ -83,8 +82,6 @@ class Database:
             conn = open_writer(self.path, wait=BUSY_SECONDS)
             try:
                 prepare(conn, self.path)
-                conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-                conn.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
             except BaseException:
                 conn.close()
                 raise

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from ctxdb.discover import Scan
 from ctxdb.errors import CtxdbError
 from ctxdb.ingest import utc_now
-from ctxdb.live.database import WAL_TRUNCATE_BYTES, WAL_WARN_BYTES, Database, Trouble, trouble_of
+from ctxdb.live.database import (
+    WAL_BYTES,
+    WAL_TRUNCATE_BYTES,
+    WAL_WARN_BYTES,
+    Database,
+    Trouble,
+    trouble_of,
+)
 from ctxdb.live.health import Health
 from ctxdb.live.logs import Log
 from ctxdb.live.queue import Queue, Waiting
@@ -19,7 +26,6 @@ from ctxdb.live.turn import Limits, Turn
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5
-CHECKPOINT_BYTES = 4 << 20
 # What SQLite says of the machine or of others, not of what we asked it: busy, locked, read-only,
 # I/O error, corrupt, full, cannot open, protocol, not a database.
 DATABASE_CODES = frozenset({5, 6, 8, 10, 11, 13, 14, 15, 26})
@@ -205,4 +211,4 @@ class Intake:
             text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
             self.log.trouble("wal", text)
             self._note_error(text)
-        self.wrote_at = None if left < CHECKPOINT_BYTES else time.monotonic()
+        self.wrote_at = None if left < WAL_BYTES else time.monotonic()  # try again

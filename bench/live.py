@@ -1,0 +1,247 @@
+"""The daemon: how soon a line is there, and what waiting for it costs.
+
+    python bench/run.py --only live
+
+Everything is real: files on disk, the daemon in a process of its own, a reader that asks SQLite.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WRITER = """
+import os, sys, time
+folder, files, rate, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
+sys.path.insert(0, sys.argv[5])
+from live import line, session
+fds = [os.open(f"{folder}/{session(n)}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+       for n in range(files)]
+made = [[line(n, k) for k in range(1, int(rate * seconds) + 1)] for n in range(files)]
+print("go", flush=True)
+sys.stdin.readline()
+began = time.monotonic()
+for k in range(int(rate * seconds)):
+    wait = began + k / rate - time.monotonic()
+    if wait > 0:
+        time.sleep(wait)
+    for n in range(files):
+        os.write(fds[n], made[n][k])
+    print(time.monotonic(), flush=True)
+"""
+
+
+def session(n: int) -> str:
+    """The id of the n-th session."""
+    return f"30000000-0000-4000-8000-{n:012x}"
+
+
+def line(n: int, k: int) -> bytes:
+    """The k-th line of the n-th session."""
+    entry = {
+        "type": "assistant" if k % 2 else "user",
+        "uuid": f"{n:08x}-0000-4000-9000-{k:012x}",
+        "parentUuid": f"{n:08x}-0000-4000-9000-{k - 1:012x}" if k else None,
+        "sessionId": session(n),
+        "timestamp": f"2026-08-24T22:{k // 60 % 60:02}:{k % 60:02}.764Z",
+        "version": "2.1.280",
+        "cwd": f"/work/p{n % 50}",
+        "isSidechain": False,
+        "requestId": f"req_{n}_{k}",
+        "message": {
+            "role": "assistant" if k % 2 else "user",
+            "id": f"msg_{n}_{k}",
+            "model": "claude-opus-4-5",
+            "content": [{"type": "text", "text": f"line {k} " + "word " * 20}],
+            "usage": {"input_tokens": 10, "output_tokens": 20},
+        },
+    }
+    return json.dumps(entry).encode() + b"\n"
+
+
+class Daemon:
+    """A daemon and the numbers that the kernel keeps of it."""
+
+    def __init__(self, db: Path, root: Path) -> None:
+        self.db = db
+        command = [sys.executable, "-m", "ctxdb", "--db", db, "watch", "--root", root]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    def cpu(self) -> float:
+        """Seconds of processor time, by all its threads."""
+        total = 0
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e9
+
+    def cpu_with_ended_threads(self) -> float:
+        """The same with threads that are no more; in hundredths of a second."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def written(self) -> int:
+        """Bytes that it caused to be written to disk."""
+        rows = Path(f"/proc/{self.process.pid}/io").read_text().splitlines()
+        return next(int(row.split()[1]) for row in rows if row.startswith("write_bytes"))
+
+    def megabytes(self) -> float:
+        """Resident memory now."""
+        rows = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(row.split()[1]) for row in rows if row.startswith("VmRSS")) / 1024
+
+
+@contextmanager
+def daemon(folder: Path, files: int, folders: int) -> Iterator[tuple[Daemon, Path]]:
+    """A daemon that has caught up with that many files of one line each."""
+    root = folder / f"live-{files}"
+    if not root.exists():
+        for n in range(files):
+            path = root / f"-work-p{n % folders}" / f"{session(n)}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(line(n, 0))
+    for old in folder.glob("live.db*"):
+        old.unlink()
+    found = Daemon(folder / "live.db", root)
+    try:
+        wait_for(found, files)
+        time.sleep(8)  # the last checkpoint, and memory given back
+        yield found, root
+    finally:
+        found.process.send_signal(signal.SIGTERM)
+        found.process.wait(30)
+
+
+def wait_for(found: Daemon, lines: int) -> None:
+    """Until so many lines are in the database."""
+    give_up = time.monotonic() + 300
+    while time.monotonic() < give_up:
+        try:
+            uri = f"file:{found.db}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as conn:
+                if conn.execute("SELECT count(*) FROM messages").fetchone()[0] >= lines:
+                    return
+        except sqlite3.Error:
+            pass
+        time.sleep(0.1)
+    raise SystemExit("the daemon does not catch up")
+
+
+def latency(folder: Path) -> None:
+    """From write(2) to a row that a reader finds, one line at a time."""
+    rng = random.Random(1)
+    with daemon(folder, 1000, 50) as (found, root):
+        files = sorted(root.rglob("*.jsonl"))
+        conn = sqlite3.connect(f"file:{found.db}?mode=ro", uri=True, isolation_level=None)
+        took = []
+        for k in range(1, 301):
+            path = rng.choice(files)
+            data = line(int(path.stem[-12:], 16), 1_000_000 + k)
+            uuid = json.loads(data)["uuid"]
+            began = time.perf_counter()
+            with path.open("ab") as file:
+                file.write(data)
+            while not conn.execute("SELECT 1 FROM messages WHERE uuid = ?", (uuid,)).fetchone():
+                time.sleep(0.0005)
+            took.append((time.perf_counter() - began) * 1000)
+            time.sleep(rng.uniform(0, 0.06))
+        conn.close()
+        cuts = statistics.quantiles(took, n=100)
+        print(
+            f"append to queryable, 1,000 files: p50 {cuts[49]:.0f} ms, p99 {cuts[98]:.0f} ms,"
+            f" most {max(took):.0f} ms   (goal: p50 under 30, p99 under 150)"
+        )
+
+
+def idle(folder: Path, seconds: float = 60.0) -> None:
+    """Doing nothing, with 10,000 files watched."""
+    with daemon(folder, 10_000, 200) as (found, _):
+        before, written = found.cpu(), found.written()
+        time.sleep(seconds)
+        share = (found.cpu() - before) / seconds * 100
+        print(
+            f"idle for {seconds:.0f} s, 10,000 files: {share:.3f} % of a core,"
+            f" {found.written() - written:,} bytes written, {found.megabytes():.0f} MB resident"
+            "   (goal: under 0.1 %, none, under 80 MB)"
+        )
+
+
+def many(folder: Path, files: int, rate: float, seconds: float, goal: str) -> None:
+    """Files that grow at once: how far behind is the database, at what cost."""
+    shutil.rmtree(folder / "live-100", ignore_errors=True)
+    with daemon(folder, 100, 50) as (found, root):
+        target = root / "-work-storm"
+        target.mkdir()
+        command = [sys.executable, "-c", WRITER, target, str(files), str(rate), str(seconds)]
+        writer = subprocess.Popen(
+            [*command, Path(__file__).parent],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if writer.stdin is None or writer.stdout is None:
+            raise RuntimeError("no pipes")
+        writer.stdout.readline()
+        conn = sqlite3.connect(f"file:{found.db}?mode=ro", uri=True, isolation_level=None)
+        (start,) = conn.execute("SELECT count(*) FROM messages").fetchone()
+        before = found.cpu_with_ended_threads()
+        began = time.monotonic()
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+        seen: list[tuple[float, int]] = []
+        total = files * int(rate * seconds)
+        while not seen or seen[-1][1] < total:
+            time.sleep(0.05)
+            # Ids have no gaps here, and counting would make the reader the heaviest process.
+            (last,) = conn.execute("SELECT max(id) FROM messages").fetchone()
+            seen.append((time.monotonic(), last - start))
+            if time.monotonic() - began > seconds + 120:
+                break
+        ended = time.monotonic()
+        cpu = found.cpu_with_ended_threads() - before
+        times = [float(row) for row in writer.communicate()[0].splitlines()]
+        lags = []
+        for at, there in seen:
+            done = there // files  # rounds that are in whole
+            if done < len(times) and times[done] <= at:
+                lags.append(at - times[done])
+        wrote = times[-1] - times[0]
+        conn.close()
+        print(
+            f"{files} files x {rate:.0f} lines/s for {seconds:.0f} s (written in {wrote:.1f} s):"
+            f" lag at most {max(lags, default=0.0):.2f} s, last line after"
+            f" {ended - times[-1]:.2f} s, {cpu / (ended - began):.2f} of a core   (goal: {goal})"
+        )
+
+
+def main(folder: Path, only: str | None = None) -> None:
+    """Measure everything, or one of latency, idle, twenty, storm."""
+    os.environ["XDG_RUNTIME_DIR"] = str(folder / "run")
+    (folder / "run").mkdir(mode=0o700, exist_ok=True)
+    if only in (None, "latency"):
+        latency(folder)
+    if only in (None, "twenty"):
+        many(folder, 20, 5, 10, "lag under 0.5 s, under half a core")
+    if only in (None, "storm"):
+        many(folder, 100, 100, 10, "lag under 2 s, under one core")
+    if only in (None, "idle"):
+        idle(folder)
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    place.mkdir(parents=True, exist_ok=True)
+    main(place, sys.argv[2] if len(sys.argv) > 2 else None)
