@@ -87,11 +87,12 @@ class Database:
                 raise
         self._conn = conn
         self._file = _identity(self.path)
+        self._log = None
         self.note()
 
     def note(self) -> None:
         """Remember how the files look after our own writing."""
-        self._log = _identity(self.wal)
+        self._log = self._log or _identity(self.wal)  # the same one as long as this is open
         self._look = _look(self.path)
 
     def changed(self) -> str | None:

@@ -42,7 +42,7 @@ class Intake:
     make_turn: Callable[[sqlite3.Connection, Limits], Turn] = Turn
     queue: Queue = field(default_factory=Queue)
     found: Scan | None = None  # a walk whose result the database has not seen yet
-    wants_walk: bool = True  # the database may be another one: everything is to be looked at
+    wants_walk: bool = False  # the database may be another one: everything is to be looked at
     has_looked: bool = False  # the database has seen a walk since it was opened
     unsettled: bool = False  # what a walk found is not all read yet
     trouble: Trouble | None = None
@@ -107,7 +107,6 @@ class Intake:
         self.has_looked = True
         self.unsettled = self.unsettled or turn.has_changes
         self.queue.add_backlog(files, time.monotonic())
-        self.health.missing_roots = found.missing_roots
         for path, why in found.unreadable:
             self.log.trouble(f"unreadable {path}", f"cannot read {path}: {why}")
 

@@ -236,6 +236,7 @@ class Loop:
         self.health.rescans += 1
         self.health.files = len(walk.found.files)
         self.health.folders = len(walk.found.folders)
+        self.health.missing_roots = walk.found.missing_roots
         self.walk_cost, self.walked_at = walk.seconds, now
         rhythm = RHYTHMS[self.mode]
         pause = min(max(walk.seconds / rhythm.walk_share, rhythm.walk), rhythm.walk_most)

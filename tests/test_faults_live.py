@@ -1,0 +1,733 @@
+"""Fault cases 3, 4, 7, 8, 42 to 44, 49 to 60 and 62 to 66: the daemon, whatever happens.
+
+Numbers are those of the fault catalogue. Real files, real inotify, real processes; where a fault
+cannot be caused from outside (a clock that jumps, a thread that dies) it is put in.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb.live import health as beats
+from ctxdb.live import loop, mounts, watching
+from ctxdb.live.daemon import Daemon
+from ctxdb.live.turn import Turn
+from live_lab import (
+    PATIENCE,
+    Live,
+    count,
+    has,
+    inside,
+    own_line,
+    runtime_folder,
+    session,
+    transcript,
+    until,
+)
+from world import World, as_nobody, line, lines, public_world, texts
+
+
+def unshared(*options: str) -> bool:
+    """True where a namespace of one's own can be had."""
+    if shutil.which("unshare") is None:
+        return False
+    return (
+        subprocess.run(["unshare", *options, "true"], check=False, capture_output=True).returncode
+        == 0
+    )
+
+
+# -- stopping and starting again -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_case_3_a_daemon_told_to_stop_while_it_reads_ends_with_0_and_whole_batches(
+    world: World, seed: int
+) -> None:
+    rng = random.Random(seed)
+    for n in range(8):
+        world.write(b"".join(own_line(n, k) for k in range(150)), transcript(world, n))
+    live = Live(world)
+    until(lambda: live.health().pid == live.pid)
+    enough = rng.choice([0, 1, 300])
+    until(lambda: count(world) >= enough)
+    assert live.end() == 0
+    world.offsets_agree()
+    last = beats.read(world.db)
+    assert last is not None
+    assert last.state == "stopped"
+    assert beats.running(world.db) is None
+    world.sync()
+    assert count(world) == 1200
+    world.sound()
+
+
+STUCK = """
+import time
+from ctxdb.live.turn import Turn
+def take(self, files):
+    print("in a turn", flush=True)
+    while True:
+        time.sleep(60)
+Turn.take = take
+from ctxdb.entry import main
+main()
+"""
+
+
+def test_case_4_a_second_interrupt_ends_it_at_once_and_the_database_is_whole(world: World) -> None:
+    world.write(lines(0, 1))
+    live = Live(world, code=STUCK)
+    until(lambda: "in a turn" in live.stderr())
+    live.send(signal.SIGINT)
+    until(lambda: signal_was_taken(live))
+    assert live.end(signal.SIGINT) == 130
+    world.sync()
+    world.settled([0, 1])
+
+
+def signal_was_taken(live: Live) -> bool:
+    """True when no interrupt is pending: the first one has reached the daemon."""
+    rows = Path(f"/proc/{live.pid}/status").read_text().splitlines()
+    pending = [int(row.split()[1], 16) for row in rows if row.startswith(("SigPnd", "ShdPnd"))]
+    return not any(mask & (1 << (signal.SIGINT - 1)) for mask in pending)
+
+
+def test_case_4_one_interrupt_ends_it_when_the_turn_is_done(world: World) -> None:
+    world.write(lines(0, 1))
+    with Live(world) as live:
+        assert live.end(signal.SIGINT) == 130
+    world.settled([0, 1])
+    assert "Traceback" not in live.stderr()
+
+
+def test_case_7_after_a_while_away_it_catches_up_oldest_first(world: World) -> None:
+    order = [4, 0, 3, 1, 2]
+    for n in range(5):
+        world.write(own_line(n, 0), transcript(world, n))
+    with Live(world) as live:
+        has(world, 5)
+        assert live.end() == 0
+    for age, n in enumerate(order):
+        path = transcript(world, n)
+        world.append(own_line(n, 1), path)
+        os.utime(path, (1_700_000_000 + age, 1_700_000_000 + age))
+    taken: list[str] = []
+
+    class Noted(Turn):
+        def take(self, files: Any) -> Any:
+            taken.extend(Path(file.path).stem for file in files)
+            return super().take(files)
+
+    with inside(world, change=lambda daemon: setattr(daemon.intake, "make_turn", Noted)):
+        has(world, 10)
+    assert list(dict.fromkeys(taken)) == [session(n) for n in order]
+    world.sound()
+
+
+def test_case_8_a_killed_daemon_leaves_no_lock_and_the_next_one_goes_on(world: World) -> None:
+    world.write(lines(0, 1))
+    with Live(world) as live:
+        has(world, 2)
+        live.send(signal.SIGKILL)
+        live.process.wait()
+    assert str(live.pid) in world.db.with_name("ctxdb.db.lock").read_text()
+    assert beats.running(world.db) is None
+    world.append(line(2))
+    with Live(world):
+        has(world, 3)
+    world.settled(range(3))
+
+
+# -- roots -----------------------------------------------------------------------------------------
+
+
+def test_case_42_a_root_that_cannot_be_read_for_a_while_loses_nothing() -> None:
+    with public_world() as world:
+        world.write(lines(0, 1))
+        if os.geteuid() == 0:
+            for path in (world.root, world.main.parent, world.main):
+                os.chown(path, 65534, 65534)
+
+        def work() -> Any:
+            with inside(world) as daemon:
+                has(world, 2)
+                generation = world.source()["generation"]
+                world.root.chmod(0)
+                rescans = daemon.health.rescans
+                daemon.rescan_asked = True
+                daemon.wakeup.set()
+                until(lambda: daemon.health.rescans > rescans)
+                until(lambda: not daemon.intake.has_work)
+                during = world.one("SELECT count(missing_since) FROM source_files")
+                world.root.chmod(0o755)
+                world.append(line(2))
+                has(world, 3)
+                source = world.source()
+                same = source["generation"] == generation
+                return [during, source["missing_since"], same, world.texts()]
+
+        os.environ["XDG_RUNTIME_DIR"] = str(world.db.parent)
+        assert as_nobody(work) == [0, None, True, texts(range(3))]
+
+
+def test_case_42_a_root_that_is_gone_for_a_while_loses_nothing(world: World) -> None:
+    world.write(lines(0, 1))
+    away = world.root.with_name("away")
+    with inside(world) as daemon:
+        has(world, 2)
+        world.root.rename(away)
+        daemon.rescan_asked = True
+        daemon.wakeup.set()
+        until(lambda: daemon.health.missing_roots or scan_again(daemon))
+        assert world.one("SELECT count(missing_since) FROM source_files") == 0
+        away.rename(world.root)
+        world.append(line(2))
+        scan_again(daemon)
+        has(world, 3)
+    world.settled(range(3))
+
+
+def scan_again(daemon: Daemon) -> bool:
+    daemon.rescan_asked = True
+    daemon.wakeup.set()
+    return False
+
+
+def test_case_43_a_root_that_is_not_there_yet_is_waited_for(world: World, tmp_path: Path) -> None:
+    root = tmp_path / "not/yet/projects"
+    other = World(root, world.db)
+    with inside(other) as daemon:
+        assert daemon.health.missing_roots == [str(root)]
+        assert daemon.health.mode == "events"
+        other.write(lines(0, 1))  # makes the folders
+        has(other, 2)
+        until(lambda: daemon.health.missing_roots == [])
+        events = daemon.health.events
+        other.append(line(2))
+        has(other, 3)
+        until(lambda: daemon.health.events > events)  # watched now, not only looked at
+    assert other.texts() == texts(range(3))
+
+
+def test_case_44_a_root_that_is_deleted_and_made_again_is_watched_again(world: World) -> None:
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        for n in (2, 3, 4):
+            shutil.rmtree(world.root)
+            world.root.mkdir()
+            rearms = daemon.health.rearms
+            world.write(lines(n))
+            has(world, n + 1)
+            until(
+                lambda before=rearms: daemon.health.rearms >= before and daemon.loop.watcher.watched
+            )
+        until(lambda: not daemon.intake.has_work)
+        events = daemon.health.events
+        world.append(line(5))
+        has(world, 6)
+        until(lambda: daemon.health.events > events)
+    assert world.texts() == texts(range(6))
+
+
+def test_case_49_after_the_machine_has_slept_everything_is_looked_at(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.05))
+    slept = [False]
+
+    class Sleepy:
+        def slept(self) -> bool:
+            answer, slept[0] = slept[0], False
+            return answer
+
+    with inside(world, change=lambda d: setattr(d.loop, "clock", Sleepy())) as daemon:
+        rescans = daemon.health.rescans
+        slept[0] = True
+        until(lambda: "slept" in daemon.log.stream.getvalue())  # type: ignore[union-attr]
+        until(lambda: daemon.health.rescans > rescans)
+
+
+def test_case_49_the_clocks_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ctxdb.live import clock
+
+    moved = [0.0]
+    monkeypatch.setattr(clock, "_since_boot", lambda: time.monotonic() + moved[0])
+    watch = clock.Clock()
+    assert not watch.slept()
+    moved[0] = 3600.0
+    assert watch.slept()
+    assert not watch.slept()
+
+
+# -- watching --------------------------------------------------------------------------------------
+
+
+NO_STORMS = """
+from ctxdb.live import loop
+loop.STORM_EVENTS = 1_000_000
+from ctxdb.entry import main
+main()
+"""
+
+
+def test_case_50_lost_events_are_made_up_for_by_looking(world: World) -> None:
+    noise = [world.file(f"noise/{n}.jsonl") for n in range(2)]
+    world.write(lines(0))
+    with Live(world, code=NO_STORMS) as live:
+        has(world, 1)
+        live.send(signal.SIGSTOP)
+        limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+        fds = [os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for path in noise]
+        for n in range(limit + 2000):  # by turns: equal events in a row would be folded
+            os.write(fds[n % 2], b"\n")
+        for fd in fds:
+            os.close(fd)
+        world.append(line(1))  # nobody is told of these
+        world.write(line(2, sessionId=session(2)), transcript(world, 2, "-work-new"))
+        live.send(signal.SIGCONT)
+        has(world, 3)
+        until(lambda: live.health().overflows >= 1)
+    assert world.texts() == texts(range(3))
+
+
+def limited(limit: str, value: int) -> list[str]:
+    """Run what follows where the kernel allows that many watches or instances."""
+    script = f'echo {value} > /proc/sys/user/{limit} && exec "$@"'
+    return ["unshare", "-Ur", "sh", "-c", script, "sh"]
+
+
+@pytest.mark.skipif(not unshared("-Ur"), reason="no user namespaces here")
+@pytest.mark.parametrize(
+    ("limit", "value", "advice"),
+    [
+        pytest.param("max_inotify_watches", 8, "fs.inotify.max_user_watches", id="case-51-watches"),
+        pytest.param("max_inotify_watches", 0, "fs.inotify.max_user_watches", id="case-51-none"),
+        pytest.param(
+            "max_inotify_instances", 0, "fs.inotify.max_user_instances", id="case-52-instances"
+        ),
+    ],
+)
+def test_case_51_and_52_beyond_the_limits_of_inotify_it_polls_and_says_what_to_raise(
+    world: World, limit: str, value: int, advice: str
+) -> None:
+    for n in range(20):
+        world.write(own_line(n, 0), transcript(world, n, f"-work-{n}"))
+    with Live(world, before=limited(limit, value)) as live:
+        until(lambda: live.health().mode == "polling")
+        for n in range(20):
+            world.append(own_line(n, 1), transcript(world, n, f"-work-{n}"))
+        world.write(own_line(20, 0), transcript(world, 20, "-work-20"))
+        has(world, 41)
+        shown = world.cli("status").stdout
+        assert "polling" in shown
+        assert f"sudo sysctl {advice}=" in shown
+    world.sound()
+
+
+def test_case_53_files_in_folders_that_were_just_made_are_found(world: World) -> None:
+    with Live(world):
+        for n in range(150):
+            path = world.root / f"-work-{n}" / "deep" / "subagents" / f"agent-{n}.jsonl"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(own_line(n, 0))
+        has(world, 150)
+    world.sound()
+
+
+def test_case_54_on_a_network_file_system_it_polls_and_says_why(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "mounts"
+    table.write_text(
+        f"/dev/vda / ext4 rw 0 0\nserver:/home {tmp_path} nfs4 rw 0 0\n"
+        f"/dev/vdb {tmp_path}/with\\040space ext4 rw 0 0\n"
+    )
+    assert mounts.file_system_of(str(world.root), table) == "nfs4"
+    assert mounts.file_system_of("/usr", table) == "ext4"
+    assert mounts.file_system_of(f"{tmp_path}/with space/x", table) == "ext4"
+    monkeypatch.setattr(watching, "why_no_events", lambda path: mounts.why_no_events(path, table))
+    world.write(lines(0))
+    with inside(world) as daemon:
+        assert daemon.health.mode == "polling"
+        assert "nfs4" in daemon.health.mode_reason
+        world.append(line(1))
+        has(world, 2)
+        assert daemon.health.events == 0
+    world.settled(range(2))
+
+
+def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fails = [True]
+    real = watching._Handler._note
+
+    def note(self: Any, event: Any) -> None:
+        if fails[0]:
+            raise RuntimeError("no")
+        real(self, event)
+
+    monkeypatch.setattr(watching._Handler, "_note", note)
+    world.write(lines(0))
+    with inside(world) as daemon:
+        world.append(line(1))
+        has(world, 2)  # by looking
+        until(lambda: "RuntimeError" in (daemon.health.last_error or ""))
+        fails[0] = False
+        until(lambda: daemon.health.mode == "events")
+        events = daemon.health.events
+        world.append(line(2))
+        has(world, 3)
+        until(lambda: daemon.health.events > events)
+    world.settled(range(3))
+
+
+def test_case_55_when_a_watching_thread_dies_it_is_started_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from watchdog.observers.inotify import InotifyEmitter
+
+    fails = [True]
+    real = InotifyEmitter.queue_event
+
+    def queue_event(self: Any, event: Any) -> None:
+        if fails[0]:
+            raise KeyError("gone")
+        real(self, event)
+
+    monkeypatch.setattr(InotifyEmitter, "queue_event", queue_event)
+    world.write(lines(0))
+    with inside(world) as daemon:
+        world.append(line(1))
+        has(world, 2)
+        until(lambda: "KeyError" in (daemon.health.last_error or ""))
+        fails[0] = False
+        until(lambda: daemon.health.mode == "events")
+        events = daemon.health.events
+        world.append(line(2))
+        has(world, 3)
+        until(lambda: daemon.health.events > events)
+    world.settled(range(3))
+
+
+def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "STORM_EVENTS", 50)
+    monkeypatch.setattr(loop, "CALM_SECONDS", 0.3)
+    files = 20
+    for n in range(files):
+        world.write(own_line(n, 0), transcript(world, n))
+    modes: list[str] = []
+    with inside(world) as daemon:
+        real = daemon.loop._choose_mode
+
+        def choose_mode(now: float) -> None:
+            real(now)
+            modes.append(daemon.loop.mode)
+
+        monkeypatch.setattr(daemon.loop, "_choose_mode", choose_mode)
+        k = 0
+        while "storm" not in modes:
+            k += 1
+            for n in range(files):
+                world.append(own_line(n, k), transcript(world, n))
+        assert daemon.loop.watcher.observer is None  # no thread handles events meanwhile
+        k += 1
+        for n in range(files):
+            world.append(own_line(n, k), transcript(world, n))
+        world.write(own_line(files, 0), transcript(world, files, "-work-new"))
+        has(world, files * (k + 1) + 1)
+        assert daemon.health.turns < daemon.health.events + files  # many events, few turns
+        until(lambda: daemon.loop.mode == "events")
+        assert daemon.health.storms >= 1
+        events = daemon.health.events
+        world.append(own_line(files, 1), transcript(world, files, "-work-new"))
+        has(world, files * (k + 1) + 2)
+        until(lambda: daemon.health.events > events)
+    world.sound()
+
+
+# -- the database ----------------------------------------------------------------------------------
+
+
+def test_case_57_a_second_daemon_names_the_first_and_exits_3(world: World) -> None:
+    with Live(world) as live:
+        done = world.cli("watch", "--root", world.root)
+        assert done.returncode == 3
+        assert f"process {live.pid} " in done.stderr
+        assert "already running" in done.stderr
+        assert str(world.db) in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_case_58_a_sync_beside_the_daemon_says_that_it_is_not_needed(world: World) -> None:
+    world.write(lines(0))
+    with Live(world) as live:
+        has(world, 1)
+        done = world.cli("sync")
+        assert done.returncode == 3
+        assert f"process {live.pid} " in done.stderr
+        assert "keeps" in done.stderr
+    world.settled([0])
+
+
+def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ctxdb.live import intake
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.02)
+    monkeypatch.setattr(intake, "WAL_BYTES", 1)
+    monkeypatch.setattr(intake, "WAL_TRUNCATE_BYTES", 1)
+    monkeypatch.setattr(intake, "WAL_WARN_BYTES", 1)
+    world.write(lines(0))
+    wal = world.db.with_name("ctxdb.db-wal")
+    with inside(world) as daemon:
+        has(world, 1)
+        with closing(sqlite3.connect(f"file:{world.db}?mode=ro", uri=True)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+            for n in range(1, 6):
+                world.append(line(n))
+                has(world, n + 1)
+            until(lambda: "a reader keeps it" in (daemon.health.last_error or ""))
+            assert wal.stat().st_size > 0
+            assert reader.execute("SELECT count(*) FROM messages").fetchone() == (1,)
+            reader.execute("ROLLBACK")
+        until(lambda: wal.stat().st_size == 0)
+    world.settled(range(6))
+
+
+def test_case_60_while_another_program_holds_the_write_lock_it_waits_and_says_so(
+    world: World,
+) -> None:
+    world.write(lines(0))
+    with Live(world) as live:
+        has(world, 1)
+        with closing(sqlite3.connect(world.db, isolation_level=None)) as browser:
+            browser.execute("BEGIN IMMEDIATE")
+            world.append(line(1))
+            live.is_in("blocked")
+            shown = world.cli("status").stdout
+            assert "blocked by another writer since 2" in shown
+            world.append(line(2))
+            assert count(world) == 1
+            browser.execute("ROLLBACK")
+        has(world, 3)
+        live.is_in("watching")
+    world.settled(range(3))
+
+
+def test_case_60_a_daemon_that_starts_while_the_database_is_locked_waits_too(world: World) -> None:
+    world.write(lines(0))
+    # Another version's views make the start write, too.
+    world.change("UPDATE _meta SET value = 'old' WHERE key = 'schema'")
+    with closing(sqlite3.connect(world.db, isolation_level=None)) as browser:
+        browser.execute("BEGIN IMMEDIATE")
+        live = Live(world).is_in("blocked")
+        browser.execute("ROLLBACK")
+    with live:
+        has(world, 1)
+    world.settled([0])
+
+
+FULL = """
+import subprocess, sys
+folder, size = sys.argv[1:3]
+subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+daemon = subprocess.Popen(sys.argv[3:])
+print("mounted", flush=True)
+for row in sys.stdin:
+    subprocess.run(["mount", "-o", f"remount,size={row.strip()}", folder], check=True)
+    print("grown", flush=True)
+daemon.terminate()
+code = daemon.wait()
+subprocess.run(["cp", f"{folder}/ctxdb.db", f"{folder}-copy.db"], check=True)
+sys.exit(code)
+"""
+
+
+@pytest.mark.skipif(not unshared("-Urm"), reason="no mount namespaces here")
+def test_case_62_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(
+    world: World, tmp_path: Path
+) -> None:
+    runtime_folder()
+    folder = tmp_path / "full"
+    folder.mkdir(mode=0o700)
+    db = folder / "ctxdb.db"
+    filler = "word " * 4000
+    for n in range(10):
+        data = b"".join(line(n * 100 + k, f"{n} {k} {filler}") for k in range(20))
+        world.write(data, transcript(world, n))
+    driver = tmp_path / "driver.py"
+    driver.write_text(textwrap.dedent(FULL))
+    command = ["unshare", "-Urm", sys.executable, driver, folder, "3m", *LIVE_WORDS]
+    process = subprocess.Popen(
+        [*command, "--db", db, "watch", "--root", world.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "mounted\n"
+
+        def health() -> Any:
+            return beats.read(db) or beats.Health()
+
+        until(lambda: health().state == "waiting", "waiting for room")
+        assert "full" in health().why
+        process.stdin.write("100m\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "grown\n"
+        until(lambda: health().state == "watching" and health().lines >= 200, "goes on")
+    finally:
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+        process.stdout.close()
+    found = World(world.root, Path(f"{folder}-copy.db"))
+    assert count(found) == 200
+    found.sound()
+
+
+LIVE_WORDS = [sys.executable, "-P", "-m", "ctxdb"]
+
+
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_case_63_a_database_that_cannot_be_written_is_named_with_what_to_do(what: str) -> None:
+    from ctxdb.errors import CtxdbError
+    from ctxdb.live.logs import Log
+
+    with public_world() as world:
+        world.write(lines(0))
+
+        def work() -> str:
+            if what == "file":
+                world.sync()
+                world.db.chmod(0o444)
+            world.db.with_name("ctxdb.db.lock").touch()
+            world.db.parent.chmod(0o555)
+            daemon = Daemon(world.config, Log(None))
+            try:
+                daemon.run(signals=False)
+            except CtxdbError as e:
+                return f"{e.exit_code} {e}"
+            return "went on"
+
+        os.environ["XDG_RUNTIME_DIR"] = str(world.root)
+        told = as_nobody(work)
+        assert told.startswith("1 ")
+        assert str(world.db) in told
+        assert "rmission denied" in told or "chmod u+w" in told
+
+
+def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        inode = world.db.stat().st_ino
+        keep = world.db.open("rb")  # so that the inode is not given away again
+        try:
+            world.db.unlink()
+            until(lambda: world.db.exists() and world.db.stat().st_ino != inode)
+        finally:
+            keep.close()
+        has(world, 2)
+        world.append(line(2))
+        has(world, 3)
+        assert "deleted" in (daemon.health.last_error or "")
+        assert daemon.database.abandoned == []
+    world.settled(range(3))
+
+
+def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world: World) -> None:
+    world.write(lines(0))
+    world.sync()
+    old = world.db.with_name("backup.db")
+    shutil.copy(world.db, old)
+    world.append(lines(1, 2))
+    with Live(world) as live:
+        has(world, 3)
+        old.replace(world.db)
+        world.append(line(3))
+        has(world, 4)
+        until(lambda: "replaced" in (live.health().last_error or ""))
+    world.settled(range(4))
+
+
+def test_case_65_a_copy_over_the_live_file_is_noticed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(lines(0))
+    world.sync()
+    old = world.db.read_bytes()
+    world.append(lines(1, 2))
+    with inside(world) as daemon:
+        has(world, 3)
+        until(lambda: not daemon.intake.has_work)
+        # All of it in the file and nothing in the log: a copy over that can be made sense of.
+        monkeypatch.setattr("ctxdb.live.intake.WAL_TRUNCATE_BYTES", 1)
+        monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
+        daemon.wakeup.set()
+        until(lambda: world.db.with_name("ctxdb.db-wal").stat().st_size == 0)
+        inode = world.db.stat().st_ino
+        with world.db.open("r+b") as file:
+            file.write(old)
+            file.truncate()
+        assert world.db.stat().st_ino == inode
+        world.append(line(3))
+        has(world, 4)
+        until(lambda: "another program" in (daemon.health.last_error or ""))
+    world.settled(range(4))
+
+
+def test_case_66_a_log_that_is_deleted_loses_nothing(world: World) -> None:
+    world.write(lines(0, 1))
+    with Live(world) as live:
+        has(world, 2)
+        world.db.with_name("ctxdb.db-wal").unlink()
+        world.append(line(2))
+        has(world, 3)
+        until(lambda: "-wal" in (live.health().last_error or ""))
+    world.settled(range(3))
+
+
+def test_a_database_that_came_with_its_own_log_keeps_it(world: World) -> None:
+    """Closing the connection to the old one would remove the -wal of the new one by its name."""
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        until(lambda: not daemon.intake.has_work)
+        other = World(world.root, world.db.with_name("other.db"))
+        with closing(sqlite3.connect(other.db)) as conn, closing(sqlite3.connect(world.db)) as own:
+            own.backup(conn)
+            conn.execute("PRAGMA journal_mode = WAL")
+            conn.execute("CREATE TABLE mine (x)")
+            conn.commit()
+            for suffix in ("-shm", "-wal", ""):
+                os.replace(f"{other.db}{suffix}", f"{world.db}{suffix}")
+            world.append(line(2))
+            has(world, 3)
+            assert len(daemon.database.abandoned) == 1
+        assert world.one("SELECT count(*) FROM mine") == 0
