@@ -16,7 +16,7 @@ NO_TRANSCRIPTS = import sys; from ctxdb import config, discover; \
 	sys.stdout.flush(); sys.exit(4)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test retest lint fmt bench build crash docs check
+.PHONY: help run test retest lint fmt bench build crash soak docs check
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ bench: $(VENV)/.dev ## Measure speed and memory
 
 crash: $(VENV)/.dev ## Run the longest tests: hundreds of crashes, millions of lines
 	$(BIN)/pytest -m "crash or slow"
+
+soak: $(VENV)/.dev ## Minutes of writers, kills, locks and readers at once; then compare every row
+	SOAK_SECONDS=$${SOAK_SECONDS:-300} $(BIN)/pytest -q tests/test_soak.py
 
 docs: $(VENV)/.dev ## Write --help into the docs again
 	$(BIN)/cog -r docs/cli.md docs/schema.md docs/queries.md

@@ -1,0 +1,373 @@
+"""`ctxdb watch` and `ctxdb daemon ...`, as a person or a service manager uses them."""
+
+from __future__ import annotations
+
+import json
+import os
+import plistlib
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb.errors import CtxdbError
+from ctxdb.live import health as beats
+from ctxdb.live import process, units
+from ctxdb.live.logs import Log, log_path
+from ctxdb.live.report import daemon_report
+from ctxdb.lock import WriterLock, lock_path
+from live_lab import Live, has, runtime_folder, until
+from world import World, line, lines, run_python
+
+RUN = "from ctxdb.entry import main; main()"
+
+
+def ctxdb(world: World, *words: str | Path) -> Any:
+    return run_python(RUN, "--db", world.db, *words)
+
+
+@pytest.fixture
+def started(world: World) -> Iterator[World]:
+    """A daemon in the background, watching the world's root."""
+    runtime_folder()
+    done = ctxdb(world, "daemon", "start", "--root", world.root)
+    assert done.returncode == 0, done.stderr
+    yield world
+    ctxdb(world, "daemon", "stop")
+
+
+# -- start, stop, restart --------------------------------------------------------------------------
+
+
+def test_start_returns_when_it_is_ready_and_leaves_a_process_without_terminal_or_session(
+    started: World,
+) -> None:
+    health = beats.running(started.db)
+    assert health is not None
+    fields = Path(f"/proc/{health.pid}/stat").read_text().rpartition(")")[2].split()
+    _state, _parent, group, its_session, terminal = fields[:5]
+    assert its_session != str(health.pid)  # no leader: it cannot get a terminal by opening one
+    assert its_session != str(os.getsid(0))
+    assert group == its_session
+    assert terminal == "0"
+    assert os.readlink(f"/proc/{health.pid}/fd/0") == os.devnull
+    assert os.readlink(f"/proc/{health.pid}/fd/2") == str(log_path(started.db))
+    assert os.readlink(f"/proc/{health.pid}/cwd") == "/"
+    started.write(lines(0, 1))
+    has(started, 2)
+
+
+def test_a_second_start_names_the_first_and_exits_3(started: World) -> None:
+    health = beats.running(started.db)
+    assert health is not None
+    done = ctxdb(started, "daemon", "start", "--root", started.root)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert f"process {health.pid} " in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_start_says_why_the_daemon_could_not_start(world: World) -> None:
+    runtime_folder()
+    world.db.write_bytes(b"This is no database. " * 1000)
+    done = ctxdb(world, "daemon", "start", "--root", world.root)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"Error: {world.db}: is not a SQLite database; it is left as it is\n"
+    assert beats.running(world.db) is None
+
+
+def test_stop_waits_until_the_daemon_has_ended(started: World) -> None:
+    health = beats.running(started.db)
+    assert health is not None
+    done = ctxdb(started, "daemon", "stop")
+    assert (done.returncode, done.stderr) == (0, f"Stopped process {health.pid}.\n")
+    assert beats.running(started.db) is None
+    with WriterLock(started.db):  # free
+        pass
+    again = ctxdb(started, "daemon", "stop")
+    assert (again.returncode, again.stderr) == (0, "No daemon is running.\n")
+
+
+def test_stop_never_signals_a_process_that_does_not_hold_the_lock(world: World) -> None:
+    """A killed daemon leaves its pid in the lock file, and another process may have it by now."""
+    innocent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        lock_path(world.db).write_text(f"{innocent.pid} 0.1.0 daemon\n")
+        assert process.stop(world.db) is None
+        assert innocent.poll() is None
+    finally:
+        innocent.communicate(b"\n")
+    assert innocent.returncode == 0
+
+
+def test_stop_leaves_a_sync_alone(world: World) -> None:
+    with WriterLock(world.db), pytest.raises(CtxdbError, match="no daemon"):
+        process.stop(world.db)
+
+
+def test_restart_watches_the_same_roots_with_another_process(started: World) -> None:
+    before = beats.running(started.db)
+    assert before is not None
+    done = ctxdb(started, "daemon", "restart")
+    assert done.returncode == 0, done.stderr
+    after = beats.running(started.db)
+    assert after is not None
+    assert after.pid != before.pid
+    assert after.roots == before.roots == [str(started.root)]
+    started.write(lines(0))
+    has(started, 1)
+
+
+def test_watch_waits_for_another_writer_if_told_to(world: World) -> None:
+    world.write(lines(0))
+    with WriterLock(world.db):
+        live = Live(world, "--wait")
+        until(lambda: "waiting: " in live.stderr())
+    with live:
+        has(world, 1)
+
+
+def test_a_waiting_watch_can_be_stopped(world: World) -> None:
+    with WriterLock(world.db):
+        live = Live(world, "--wait")
+        until(lambda: "waiting: " in live.stderr())
+        assert live.end() == 0
+
+
+# -- status and logs -------------------------------------------------------------------------------
+
+
+def test_status_shows_a_running_daemon_and_exits_1_without_one(started: World) -> None:
+    started.write(lines(0, 1, 2))
+    has(started, 3)
+    until(lambda: (beats.running(started.db) or beats.Health()).lines == 3)
+    done = ctxdb(started, "daemon", "status")
+    assert done.returncode == 0
+    assert "watching" in done.stdout
+    assert "events mode" in done.stdout
+    assert "3 lines in" in done.stdout
+    shown = json.loads(ctxdb(started, "daemon", "status", "--json").stdout)
+    assert shown["running"] is True
+    assert shown["state"] == "watching"
+    assert shown["lines"] == 3
+    assert {"lag_ms", "events", "rescans", "mode", "mode_reason", "last_error"} <= set(shown)
+    whole = json.loads(ctxdb(started, "status", "--json").stdout)
+    assert whole["daemon"]["pid"] == shown["pid"]
+    ctxdb(started, "daemon", "stop")
+    gone = ctxdb(started, "daemon", "status", "--json")
+    assert gone.returncode == 1
+    assert json.loads(gone.stdout)["running"] is False
+    assert json.loads(gone.stdout)["state"] == "stopped"
+
+
+def test_without_any_daemon_status_says_how_to_start_one(world: World) -> None:
+    done = ctxdb(world, "daemon", "status")
+    assert done.returncode == 1
+    assert "ctxdb daemon start" in done.stdout
+    assert json.loads(ctxdb(world, "daemon", "status", "--json").stdout) == {"running": False}
+
+
+def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:
+    health = beats.running(started.db)
+    assert health is not None
+    os.kill(health.pid, signal.SIGKILL)
+    until(lambda: beats.running(started.db) is None)
+    assert "killed" in "\n".join(daemon_report(started.db).lines())
+
+
+def test_the_log_tells_of_starts_and_stops_and_not_of_transcripts(started: World) -> None:
+    started.write(line(0, "a secret that nobody may log") + b'{"torn": "secret"\n')
+    has(started, 1)
+    ctxdb(started, "daemon", "stop")
+    shown = ctxdb(started, "daemon", "logs").stdout
+    assert "watching" in shown
+    assert "stopped" in shown
+    assert "secret" not in shown
+    assert ctxdb(started, "daemon", "logs", "-n", "1").stdout.count("\n") == 1
+
+
+def test_health_and_log_are_private_and_the_database_tells_of_the_daemon(started: World) -> None:
+    for path in (beats.health_path(started.db), log_path(started.db)):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    until(lambda: kept(started)["state"] == "watching")
+    ctxdb(started, "daemon", "stop")
+    assert kept(started)["state"] == "stopped"
+
+
+def kept(world: World) -> Any:
+    return json.loads(world.one("SELECT value FROM _meta WHERE key = 'daemon'"))
+
+
+def test_without_a_runtime_folder_the_health_file_is_beside_the_database(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
+    assert beats.health_path(world.db) == world.db.with_name("ctxdb.db.daemon")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid": "x", "state": 3}', b"\xff" * 100]
+)
+def test_a_broken_health_file_is_no_daemon(world: World, content: bytes) -> None:
+    runtime_folder()
+    path = beats.health_path(world.db)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    assert beats.running(world.db) is None
+
+
+def test_the_log_is_rotated_and_a_repeated_trouble_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.logs.MAX_BYTES", 2000)
+    log = Log(tmp_path / "state/x.log")
+    for n in range(200):
+        log.say(f"line {n} \x1b[31mred")
+    names = sorted(path.name for path in (tmp_path / "state").iterdir())
+    assert names == ["x.log", "x.log.1", "x.log.2"]
+    for path in (tmp_path / "state").iterdir():
+        assert path.stat().st_size <= 2000
+        assert b"\x1b" not in path.read_bytes()
+    assert "line 199" in log.path.read_text()  # type: ignore[union-attr]
+    for _ in range(1000):
+        log.trouble("full", "the disk is full")
+    log.over("full", "there is room again")
+    text = log.path.read_text()  # type: ignore[union-attr]
+    assert text.count("the disk is full") == 1
+    assert text.count("there is room again") == 1
+
+
+# -- service managers ------------------------------------------------------------------------------
+
+
+def test_systemd_is_told_when_it_is_ready_alive_and_stopping(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(str(tmp_path / "notify"))
+        listener.settimeout(60)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "200000")
+        with Live(world) as live:
+            told = {listener.recv(100) for _ in range(4)}
+            assert told == {b"READY=1", b"WATCHDOG=1"}
+            assert live.end() == 0
+            while (word := listener.recv(100)) == b"WATCHDOG=1":
+                pass
+            assert word == b"STOPPING=1"
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$@" >> {log}
+case "$*" in *"enable --now"*) exit {code} ;; esac
+"""
+
+
+@pytest.fixture
+def systemctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A systemctl that only writes down what it was asked for."""
+    return stub(tmp_path, monkeypatch, 0)
+
+
+def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> Path:
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    asked = tmp_path / "asked"
+    program = folder / "systemctl"
+    program.write_text(SYSTEMCTL.format(log=asked, code=code))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return asked
+
+
+def test_install_writes_and_enables_a_unit_and_uninstall_removes_it(
+    world: World, systemctl: Path
+) -> None:
+    done = ctxdb(world, "daemon", "install", "--root", world.root)
+    assert done.returncode == 0, done.stderr
+    (unit,) = (Path(os.environ["XDG_CONFIG_HOME"]) / "systemd/user").iterdir()
+    assert systemctl.read_text() == (f"--user daemon-reload\n--user enable --now {unit.name}\n")
+    assert str(unit) in done.stderr
+    printed = ctxdb(world, "daemon", "install", "--root", world.root, "--print")
+    assert printed.stdout == unit.read_text()
+    systemctl.unlink()
+    done = ctxdb(world, "daemon", "uninstall")
+    assert done.returncode == 0, done.stderr
+    assert not unit.exists()
+    assert f"--user disable --now {unit.name}" in systemctl.read_text()
+    assert "Not installed" in ctxdb(world, "daemon", "uninstall").stderr
+
+
+def test_the_unit_is_hardened_and_names_this_database(world: World, systemctl: Path) -> None:
+    text = ctxdb(world, "daemon", "install", "--root", world.root, "--print").stdout
+    for wanted in (
+        "ProtectSystem=strict",
+        f'ReadWritePaths="{world.db.parent}"',
+        "NoNewPrivileges=yes",
+        "PrivateNetwork=yes",
+        "UMask=0077",
+        "MemoryMax=512M",
+        "Restart=on-failure",
+        "Type=notify",
+        "WatchdogSec=",
+        f'"--db" "{world.db}" "watch" "--wait" "--root" "{world.root}"',
+    ):
+        assert wanted in text
+    assert not systemctl.exists()
+
+
+def test_where_a_sandbox_is_not_to_be_had_the_unit_is_written_without(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = stub(tmp_path, monkeypatch, 1)
+    done = ctxdb(world, "daemon", "install", "--root", world.root)
+    assert done.returncode == 0, done.stderr
+    assert "without" in done.stderr
+    (unit,) = (Path(os.environ["XDG_CONFIG_HOME"]) / "systemd/user").iterdir()
+    assert "ProtectSystem" not in unit.read_text()
+    assert "NoNewPrivileges=yes" in unit.read_text()
+    assert f"--user restart {unit.name}" in asked.read_text()
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze here")
+def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
+    odd = tmp_path / 'data "100%" $HOME'
+    odd.mkdir()
+    service = units.service_for(odd / "x.db", [str(odd / "projects")], "linux")
+    assert isinstance(service, units.Systemd)
+    for name, text in (("walls", service.text), ("plain", service.plain_text)):
+        unit = tmp_path / f"{name}.service"
+        unit.write_text(text)
+        done = subprocess.run(
+            ["systemd-analyze", "--user", "verify", unit],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)},
+        )
+        complaints = [row for row in done.stderr.splitlines() if unit.name in row]
+        assert complaints == [], done.stderr
+
+
+def test_on_a_mac_it_is_a_launchd_agent(world: World) -> None:
+    service = units.service_for(world.db, [str(world.root)], "darwin")
+    assert isinstance(service, units.Launchd)
+    facts = plistlib.loads(service.text.encode())
+    assert facts["ProgramArguments"][-6:] == [
+        "--db", str(world.db), "watch", "--wait", "--root", str(world.root),
+    ]  # fmt: skip
+    assert facts["RunAtLoad"] is True
+    assert facts["KeepAlive"] == {"SuccessfulExit": False}
+    assert service.path.parent.name == "LaunchAgents"
+
+
+def test_on_other_systems_it_says_what_to_do(world: World) -> None:
+    with pytest.raises(CtxdbError, match="ctxdb daemon start"):
+        units.service_for(world.db, [], "freebsd14")

@@ -1,0 +1,371 @@
+"""What the daemon does when nothing is wrong: it looks where it should, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ctxdb import reader, tail
+from ctxdb.discover import FoundFile
+from ctxdb.live import loop
+from ctxdb.live.loop import Storm
+from ctxdb.live.queue import TURN_FILES, Queue, Waiting
+from ctxdb.live.turn import Limits, Turn
+from live_lab import Live, count, has, inside, own_line, session, transcript, until
+from world import World, line, lines, texts
+
+
+class Recorder:
+    """Notes what each turn was given, in order."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.turns: list[list[str]] = []
+        self.limits = limits
+
+    def __call__(self, conn: sqlite3.Connection, limits: Limits) -> Turn:
+        turns = self.turns
+
+        class Noted(Turn):
+            def take(self, files: Any) -> Any:
+                turns.append([Path(file.path).stem for file in files])
+                return super().take(files)
+
+        return Noted(conn, self.limits or limits)
+
+
+# -- what wakes it ---------------------------------------------------------------------------------
+
+
+def test_a_line_is_read_when_its_newline_comes_and_only_once(world: World) -> None:
+    with Live(world):
+        world.write(lines(0)[:20])
+        world.append(lines(0)[20:] + lines(1)[:-1])
+        has(world, 1)
+        world.append(b"\n")
+        has(world, 2)
+    world.settled([0, 1])
+
+
+def test_reading_transcripts_does_not_wake_it(world: World) -> None:
+    world.write(lines(0))
+    with inside(world) as daemon:
+        has(world, 1)
+        until(lambda: not daemon.intake.has_work)
+        before = daemon.health.events
+        for _ in range(500):
+            world.main.read_bytes()
+        world.append(line(1))
+        has(world, 2)
+        until(lambda: daemon.health.events > before)
+        assert daemon.health.events - before < 100
+    world.settled([0, 1])
+
+
+def test_a_file_or_folder_renamed_while_it_watches_is_not_read_again(world: World) -> None:
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        first = world.source()["id"]
+        moved = world.main.with_name(f"{session(7)}.jsonl")
+        world.main.rename(moved)
+        until(lambda: path_of(world, first) == str(moved))
+        moved.parent.rename(world.root / "-work-elsewhere")
+        there = world.root / "-work-elsewhere" / moved.name
+        until(lambda: path_of(world, first) == str(there))
+        world.append(line(2), there)
+        has(world, 3)
+        assert daemon.health.lines == 3
+        assert world.one("SELECT count(*) FROM source_files") == 1
+        assert world.one("SELECT count(missing_since) FROM source_files") == 0
+    world.sound()
+
+
+def path_of(world: World, file_id: int) -> str:
+    return str(world.one("SELECT path FROM source_files WHERE id = ?", file_id))
+
+
+def test_a_deleted_transcript_is_told_of_and_its_rows_stay(world: World) -> None:
+    world.write(lines(0, 1))
+    world.write(own_line(1, 0), transcript(world, 1))
+    with Live(world):
+        has(world, 3)
+        world.main.unlink()
+        until(lambda: world.source()["missing_since"])
+        until(lambda: world.one("SELECT count(source_deleted_at) FROM sessions") == 1)
+        assert count(world) == 3
+
+
+def test_a_transcript_that_becomes_readable_is_read(world: World) -> None:
+    """Root may read anything: what is tested is that the change of mode is seen."""
+    world.write(lines(0))
+    with inside(world) as daemon:
+        has(world, 1)
+        until(lambda: not daemon.intake.has_work)
+        before = daemon.health.events
+        world.main.chmod(0o400)
+        until(lambda: daemon.health.events > before)
+
+
+def test_on_sighup_it_looks_at_everything(world: World) -> None:
+    with Live(world) as live:
+        before = live.health().rescans
+        live.send(signal.SIGHUP)
+        until(lambda: live.health().rescans > before)
+
+
+def test_a_root_that_is_a_link_is_watched(world: World, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(world.root)
+    world.write(lines(0))
+    with inside(world, roots=[link]) as daemon:
+        has(world, 1)
+        before = daemon.health.events
+        world.append(line(1))
+        has(world, 2)
+        until(lambda: daemon.health.events > before)
+        (path,) = world.ask("SELECT path FROM source_files")
+        assert path[0].startswith(str(link))
+
+
+def test_a_root_within_another_brings_no_file_twice(world: World) -> None:
+    world.write(lines(0))
+    with inside(world, roots=[world.main.parent, world.root]):
+        has(world, 1)
+        world.append(line(1))
+        has(world, 2)
+        world.write(own_line(1, 0), transcript(world, 1))
+        has(world, 3)
+        assert world.one("SELECT count(*) FROM source_files") == 2
+
+
+def test_when_nothing_happens_it_writes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many looks at unchanged files, and not one change to the database."""
+    fast = loop.RHYTHMS["events"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
+    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    world.write(lines(0))
+    with inside(world) as daemon:
+        has(world, 1)
+        until(lambda: not daemon.intake.has_work)
+        until(
+            lambda: '"watching"' in str(world.ask("SELECT value FROM _meta WHERE key = 'daemon'"))
+        )
+        with world.connect() as conn:
+            (version,) = conn.execute("PRAGMA data_version").fetchone()
+            rescans = daemon.health.rescans
+            until(lambda: daemon.health.rescans > rescans + 20)
+            assert conn.execute("PRAGMA data_version").fetchone() == (version,)
+        assert daemon.health.turns == 1
+
+
+# -- whose turn it is ------------------------------------------------------------------------------
+
+
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
+    monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
+
+
+def test_a_huge_file_does_not_keep_the_others_waiting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_chunks(monkeypatch)
+    recorder = Recorder()
+    world.write(b"".join(own_line(0, k) for k in range(200)), transcript(world, 0))
+    world.write(own_line(1, 0), transcript(world, 1))
+    with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
+        has(world, 201)
+    reads = [turn for turn in recorder.turns if session(0) in turn]
+    assert len(reads) > 10  # a bit of it in each turn
+    done = max(n for n, turn in enumerate(recorder.turns) if session(1) in turn)
+    last = max(n for n, turn in enumerate(recorder.turns) if session(0) in turn)
+    assert done < last - 5
+    world.sound()
+
+
+def test_a_file_that_makes_a_turn_fail_does_not_stop_the_others(world: World) -> None:
+    class Picky(Turn):
+        def take(self, files: Any) -> Any:
+            if any(session(1) in file.path for file in files) and not healed:
+                raise ValueError("a bug of ours, with words of a transcript")
+            return super().take(files)
+
+    healed: list[bool] = []
+    for n in range(4):
+        world.write(own_line(n, 0), transcript(world, n))
+    with inside(world, change=lambda d: setattr(d.intake, "make_turn", Picky)) as daemon:
+        has(world, 3)
+        until(lambda: "ValueError" in (daemon.health.last_error or ""))
+        assert "words" not in (daemon.health.last_error or "")
+        assert "words" not in daemon.log.stream.getvalue()  # type: ignore[union-attr]
+        world.append(own_line(0, 1), transcript(world, 0))
+        has(world, 4)
+        healed.append(True)
+        world.append(own_line(1, 1), transcript(world, 1))
+        has(world, 6)
+    world.sound()
+
+
+def test_a_transaction_holds_all_files_of_a_turn(world: World) -> None:
+    recorder = Recorder(Limits(seconds=1e9))  # a slow machine has as many files in a turn
+    for n in range(30):
+        world.write(own_line(n, 0), transcript(world, n))
+    with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
+        has(world, 30)
+    assert len(recorder.turns) == 1
+    assert len(recorder.turns[0]) == 30
+
+
+def found(n: int, mtime: int = 0) -> FoundFile:
+    return FoundFile(f"/r/{n:04}.jsonl", "/r", 1, n, 10, mtime, mtime)
+
+
+def names(turn: list[Waiting]) -> list[int]:
+    return [one.file.ino for one in turn]
+
+
+def test_new_changes_come_before_what_is_left_of_long_files() -> None:
+    queue = Queue()
+    queue.add_backlog([found(3, 30), found(1, 10), found(2, 20)], 0.0)
+    queue.add([found(9)], 1.0)
+    turn = queue.take()
+    assert names(turn) == [9, 1, 2, 3]
+    queue.put_back(turn[2:3])
+    queue.put_off(turn[1:2])
+    queue.add([found(8)], 2.0)
+    assert names(queue.take()) == [8, 2, 1]
+
+
+def test_now_and_then_what_is_left_comes_first() -> None:
+    queue = Queue()
+    firsts = set()
+    for n in range(8):
+        queue.add([found(100 + n)], 0.0)
+        queue.add_backlog([found(n)], 0.0)
+        firsts.add(queue.take()[0].is_fresh)
+    assert firsts == {True, False}
+
+
+def test_a_turn_has_so_many_files_and_no_more() -> None:
+    queue = Queue()
+    queue.add_backlog([found(n) for n in range(3 * TURN_FILES)], 0.0)
+    taken = [len(queue.take()) for _ in range(4)]
+    assert taken == [TURN_FILES, TURN_FILES, TURN_FILES, 0]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "backlog", "take", "back", "off"]), st.integers(0, 9)),
+        max_size=60,
+    )
+)
+@settings(max_examples=200)
+def test_no_file_is_lost_or_doubled_whatever_happens_to_turns(steps: list[tuple[str, int]]) -> None:
+    queue = Queue()
+    expected: set[int] = set()
+    turn: list[Waiting] = []
+    for what, n in steps:
+        if what == "add":
+            queue.add([found(n)], 0.0)
+            expected.add(n)
+        elif what == "backlog":
+            queue.add_backlog([found(n)], 0.0)
+            expected.add(n)
+        elif what == "take":
+            turn = queue.take()
+            assert set(names(turn)) == expected
+            assert len(turn) == len(expected)
+            expected = set()
+        else:
+            (queue.put_back if what == "back" else queue.put_off)(turn[:n])
+            expected.update(names(turn[:n]))
+            turn = []
+    assert len(queue) == len(expected)
+    assert sorted(names(queue.take())) == sorted(expected)
+
+
+# -- storms ----------------------------------------------------------------------------------------
+
+
+def test_a_storm_begins_with_many_events_in_a_second_and_ends_with_calm() -> None:
+    storm = Storm()
+    assert not storm.begins(100.0, loop.STORM_EVENTS - 1)
+    assert not storm.begins(101.5, loop.STORM_EVENTS - 1)  # another second
+    assert storm.begins(101.6, 1)
+    assert not storm.begins(101.7, 10_000)  # it is on already
+    assert not storm.ends(102.0, loop.CALM_FILES + 1)
+    assert not storm.ends(103.9, 0)
+    assert storm.ends(104.1, 0)
+    assert not storm.ends(110.0, 0)
+
+
+def test_a_storm_that_comes_back_at_once_is_waited_for_longer() -> None:
+    storm = Storm()
+    now = 0.0
+    calms = []
+    for _ in range(6):
+        assert storm.begins(now, loop.STORM_EVENTS)
+        calms.append(storm.calm)
+        now += storm.calm + 0.1
+        assert storm.ends(now, 0)
+    assert calms == sorted(calms)
+    assert calms[0] < calms[-1] <= loop.MAX_CALM_SECONDS
+    assert storm.begins(now + loop.AGAIN_SECONDS + 1, loop.STORM_EVENTS)
+    assert storm.calm == loop.CALM_SECONDS
+
+
+# -- descriptors -----------------------------------------------------------------------------------
+
+
+def test_arming_again_and_again_leaves_no_descriptor_and_no_thread_behind(world: World) -> None:
+    import threading
+
+    from ctxdb.live.hints import Hints, Wakeup
+    from ctxdb.live.watching import Watcher
+
+    wakeup = Wakeup()
+    watcher = Watcher([str(world.root)], Hints(wakeup))
+    watcher.arm()
+    watcher.disarm()
+    before = (len(os.listdir("/proc/self/fd")), threading.active_count())
+    for _ in range(20):
+        watcher.arm()
+        assert watcher.is_alive
+        watcher.disarm()
+    until(lambda: len(os.listdir("/proc/self/fd")) <= before[0])
+    until(lambda: threading.active_count() <= before[1])
+    wakeup.close()
+
+
+def test_a_waiting_thread_is_woken_however_often_it_was_told() -> None:
+    from ctxdb.live.hints import Wakeup
+
+    wakeup = Wakeup()
+    for _ in range(100_000):
+        wakeup.set()
+    assert wakeup.wait(0)
+    while wakeup.wait(0):
+        pass
+    began = time.monotonic()
+    assert not wakeup.wait(0.01)
+    assert time.monotonic() >= began + 0.009
+    wakeup.close()
+
+
+def test_many_sessions_at_once_are_all_there(world: World) -> None:
+    with Live(world):
+        for k in range(5):
+            for n in range(20):
+                world.append(own_line(n, k), transcript(world, n, f"-work-{n % 3}"))
+        has(world, 100)
+    expected = texts(n * 1000 + k for n in range(20) for k in range(5))
+    assert world.texts() == sorted(expected)
