@@ -676,29 +676,45 @@ def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world
     world.settled(range(4))
 
 
-def test_case_65_a_copy_over_the_live_file_is_noticed(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+EMPTY_LOG = """
+from ctxdb.live import intake, loop
+intake.WAL_TRUNCATE_BYTES = 1
+loop.CHECKPOINT_SECONDS = 0.05
+from ctxdb.entry import main
+main()
+"""
+
+
+def test_case_65_a_copy_over_the_live_file_is_noticed(world: World) -> None:
+    """With all of it in the file and nothing in the log: else SQLite itself would mix the two."""
     world.write(lines(0))
     world.sync()
-    old = world.db.read_bytes()
+    old = world.db.with_name("backup.db")
+    shutil.copy(world.db, old)
+    wal = world.db.with_name("ctxdb.db-wal")
     world.append(lines(1, 2))
-    with inside(world) as daemon:
+
+    def stopped_with_an_empty_log() -> bool:
+        live.send(signal.SIGSTOP)
+        until(
+            lambda: Path(f"/proc/{live.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        )
+        if wal.stat().st_size == 0:
+            return True
+        live.send(signal.SIGCONT)
+        return False
+
+    with Live(world, code=EMPTY_LOG) as live:
         has(world, 3)
-        until(lambda: not daemon.intake.has_work)
-        # All of it in the file and nothing in the log: a copy over that can be made sense of.
-        monkeypatch.setattr("ctxdb.live.intake.WAL_TRUNCATE_BYTES", 1)
-        monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-        daemon.wakeup.set()
-        until(lambda: world.db.with_name("ctxdb.db-wal").stat().st_size == 0)
+        until(stopped_with_an_empty_log)
         inode = world.db.stat().st_ino
-        with world.db.open("r+b") as file:
-            file.write(old)
-            file.truncate()
+        # In another process: closing the file in this one would drop this one's locks on it.
+        subprocess.run(["cp", old, world.db], check=True)
         assert world.db.stat().st_ino == inode
         world.append(line(3))
+        live.send(signal.SIGCONT)
         has(world, 4)
-        until(lambda: "another program" in (daemon.health.last_error or ""))
+        until(lambda: "another program" in (live.health().last_error or ""))
     world.settled(range(4))
 
 
