@@ -26,6 +26,7 @@ from pathlib import Path
 
 import corpus
 import orjson
+from shell import shell
 
 SESSION = re.compile(rb'"sessionId": ?"[^"]*"')
 SYNC = """
@@ -180,7 +181,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mb", type=int, default=250)
     parser.add_argument("--keep", type=Path, help="keep the corpus here between runs")
-    parser.add_argument("--only", choices=["full", "nothing", "line"])
+    parser.add_argument("--only", choices=["full", "nothing", "line", "shell"])
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="ctxdb-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -192,6 +193,8 @@ def main() -> None:
             nothing_new(folder)
         if options.only in (None, "line"):
             one_line(folder)
+        if options.only in (None, "shell"):
+            shell(folder, max(options.mb, 500))
     finally:
         if options.keep is None:
             shutil.rmtree(folder)
