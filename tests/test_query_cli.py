@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -161,6 +162,20 @@ def test_head_ends_it_silently(db: Path) -> None:
         assert process.stdout.readline() == b"i\n"
         process.stdout.close()
         assert process.stderr.read() == b""
+
+
+def test_an_interrupt_ends_it_with_130_and_no_word(db: Path) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    with subprocess.Popen(
+        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"i\n"
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate()
+    assert (process.returncode, told) == (130, b"")
 
 
 def on_a_terminal(*args: str, columns: int, **more: str) -> list[str]:

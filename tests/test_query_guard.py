@@ -253,6 +253,7 @@ def test_ctrl_c_in_the_middle_is_ctrl_c(world: World) -> None:
             os.kill(os.getpid(), signal.SIGINT)
             return super()._is_over()
 
+    sqlite3.enable_callback_tracebacks(False)  # other packages turn it on for the whole process
     with closing(Interrupted(world.db)) as db, pytest.raises(KeyboardInterrupt):
         ask(db, ENDLESS["recursive CTE"])
 

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctxdb.errors import UsageError
@@ -122,6 +122,7 @@ def test_a_table_fits_the_terminal(room: int) -> None:
     assert all(width(line) <= room for line in lines), lines
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.text(max_size=80), st.integers(), st.text(max_size=40), st.none()),
@@ -192,6 +193,7 @@ def test_json_is_exact_and_plain_ascii() -> None:
     assert json.loads(out) == [{"a\x1b": text} for (text,) in TEXTS]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.text(), st.integers(), st.none() | st.floats(allow_nan=False))))
 def test_json_and_jsonl_give_back_what_is_stored(rows: list[Row]) -> None:
     rows = [(a, b, None if c in (float("inf"), float("-inf")) else c) for a, b, c in rows]
@@ -219,6 +221,7 @@ def test_csv_with_raw_is_as_stored() -> None:
     assert list(csv.reader(io.StringIO(out)))[1] == ["=1+1", "-5.5", "", 'a,b\n"c" \x1b']
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.text(), st.text())))
 def test_csv_can_be_read_again_and_has_nothing_that_steers(rows: list[Row]) -> None:
     out = written(formats.write_csv, ["a", "b"], rows)
@@ -307,6 +310,7 @@ def test_what_cannot_be_drawn_is_said() -> None:
         draw(["a", "b"], [], 80)
 
 
+@settings(max_examples=40)
 @given(
     st.lists(st.tuples(st.text(max_size=12), st.floats(-1e9, 1e9)), min_size=1, max_size=90),
     st.integers(20, 120),

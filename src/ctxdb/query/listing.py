@@ -34,7 +34,10 @@ def overview(room: int) -> Iterator[str]:
 
     views, queries = canned.all_views(), canned.all_queries()
     margin = max(len(one.name) for one in [*views, *queries]) + 2
-    for title, some in (("Views", views), ("Queries, with parameters: -p NAME VALUE", queries)):
+    for title, some in (
+        ("Views", views),
+        ("Queries (a parameter is given as -p NAME VALUE)", queries),
+    ):
         if not some:
             continue
         yield f"{title}:"
