@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.query.snippets import Snippet, beginning, snippet
-from ctxdb.reading.facts import MARKS
+from ctxdb.reading.facts import MARKS, short_line
 from ctxdb.reading.find import resume_command, shell_word, short_id
 from ctxdb.reading.units import day_and_time
-from ctxdb.text import clip, one_line, printable
+from ctxdb.text import one_line, printable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -155,8 +155,8 @@ def text_lines(sessions: list[ShownSession], ink: Ink, columns: int) -> Iterator
         if nth:
             yield ""
         facts = " · ".join(filter(None, (one_line(session.project), _day(session.started_at))))
-        title = one_line(session.title) or session.id
-        yield f"{ink('bold', clip(title, max(columns - len(facts) - 2, 30)))}  {ink('dim', facts)}"
+        title = short_line(session.title, max(columns - len(facts) - 2, 30)) or session.id
+        yield f"{ink('bold', title)}  {ink('dim', facts)}"
         for shown in session.hits:
             yield f"  {_label(shown.hit, ink)}  {ink('dim', shown.show)}"
             yield "    " + "".join(

@@ -6,11 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 from ctxdb.reading.units import counted, duration, milliseconds_between, money, period, tokens
-from ctxdb.text import one_line
+from ctxdb.text import clip, one_line
 
 if TYPE_CHECKING:
     from ctxdb.reading.model import Agent, Call, Reading, Turn
 
+TITLE_COLUMNS = 160
 MARKS = {"ok": "✓", "error": "✗", "rejected": "⊘", "interrupted": "!", "pending": "…"}
 _OPENING = {
     "command": "command",
@@ -21,8 +22,13 @@ _OPENING = {
 
 
 def session_title(reading: Reading) -> str:
-    """What to call it."""
-    return reading.title.strip() or f"Session {reading.id}"
+    """What to call it, in a line: without a title of its own it is the whole first prompt."""
+    return short_line(reading.title, TITLE_COLUMNS) or f"Session {reading.id}"
+
+
+def short_line(text: str, columns: int) -> str:
+    """The beginning of a text in one line; the rest of a long one is not even looked at."""
+    return clip(one_line(text[: columns * 4]), columns)
 
 
 def session_facts(reading: Reading) -> list[tuple[str, str]]:
@@ -44,7 +50,7 @@ def session_facts(reading: Reading) -> list[tuple[str, str]]:
 def _origin(reading: Reading) -> str:
     if not reading.relation or not reading.parent_id:
         return ""
-    title = f" ({one_line(reading.parent_title)})" if reading.parent_title else ""
+    title = f" ({short_line(reading.parent_title, 80)})" if reading.parent_title else ""
     how = {"clear": "/clear in", "resume": "resumed from", "fork": "fork of"}[reading.relation]
     return f"{how} {reading.parent_id}{title}"
 

@@ -14,7 +14,7 @@ from ctxdb.reading import facts
 from ctxdb.reading.model import Agent, Call, Said
 from ctxdb.reading.prose import blocks, fence_for, opens_fence, without_graphics
 from ctxdb.reading.units import clock
-from ctxdb.text import clip, one_line, safe
+from ctxdb.text import one_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def _said(item: Said) -> Iterator[str]:
         case "prompt":
             yield from _quoted(item.text)
         case "note":
-            yield f"*{plain(item.label)}: {plain(clip(one_line(item.text), 300))}*"
+            yield f"*{plain(item.label)}: {plain(facts.short_line(item.text, 300))}*"
         case "context":
             size = f"{len(item.text):,} characters"
             yield from _folded(f"{item.label} ({size})", tame(item.text))
@@ -86,7 +86,7 @@ def _said(item: Said) -> Iterator[str]:
 def _call(call: Call, depth: int) -> Iterator[str]:
     ending = facts.call_facts(call)
     mark = facts.MARKS.get(call.status, "?")
-    title = " ".join(filter(None, (mark, one_line(call.name), clip(one_line(call.target), 160))))
+    title = " ".join(filter(None, (mark, one_line(call.name), facts.short_line(call.target, 160))))
     body: list[str] = []
     for name, value in facts.input_lines(call):
         body += ["", f"**{plain(name)}**" if name else "**input**", *code(value)]

@@ -16,7 +16,7 @@ from ctxdb.reading import facts
 from ctxdb.reading.model import Agent, Call, Said
 from ctxdb.reading.prose import blocks, without_graphics
 from ctxdb.reading.units import clock
-from ctxdb.text import clip, one_line, safe
+from ctxdb.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +69,7 @@ def _contents(turns: Sequence[Turn]) -> Iterator[str]:
         return
     yield f"<nav><details><summary>{len(turns)} requests</summary>\n<ol>\n"
     for nth, turn in enumerate(turns):
-        prompt = clip(one_line(turn.prompt), 90) or "Before the first request"
+        prompt = facts.short_line(turn.prompt, 90) or "Before the first request"
         yield f'<li><a href="#turn-{nth}">{_text(prompt)}</a></li>\n'
     yield "</ol>\n</details></nav>\n"
 
@@ -103,7 +103,7 @@ def _said(item: Said) -> Iterator[str]:
         return
     match item.role:
         case "note":
-            text = clip(one_line(item.text), 500)
+            text = facts.short_line(item.text, 500)
             yield f'<p class="note"><b>{_text(item.label)}</b> {_text(text)}</p>\n'
         case "context":
             size = f"{item.label} ({len(item.text):,} characters)"
@@ -118,7 +118,7 @@ def _call(call: Call, depth: int) -> Iterator[str]:
     status = call.status if call.status in _STATUS else "pending"
     summary = (
         f'<span class="mark">{facts.MARKS[status]}</span> <b>{_text(call.name)}</b>'
-        f" <code>{_text(clip(one_line(call.target), 200))}</code>"
+        f" <code>{_text(facts.short_line(call.target, 200))}</code>"
         f" <small>{_text(facts.call_facts(call))}</small>"
     )
     body = ""

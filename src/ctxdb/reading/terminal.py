@@ -12,7 +12,7 @@ from ctxdb.reading import facts
 from ctxdb.reading.model import Agent, Call, Said
 from ctxdb.reading.prose import without_graphics
 from ctxdb.reading.units import clock, day_and_time
-from ctxdb.text import clip, one_line, safe, width
+from ctxdb.text import one_line, safe, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,13 +89,12 @@ class TerminalPage:
             case "prompt":
                 yield from self._prompt(item.text, lead)
             case "note":
-                text = one_line(item.text)
                 room = self.columns - width(lead) - width(item.label) - 4
                 label = self.ink("yellow", one_line(item.label))
-                yield f"{lead}· {label} {clip(text, max(room, 20))}"
+                yield f"{lead}· {label} {facts.short_line(item.text, max(room, 20))}"
             case "context":
                 size = f"{len(item.text):,} characters"
-                first = clip(one_line(item.text[:400]), 60)
+                first = facts.short_line(item.text, 60)
                 label = one_line(item.label)
                 yield lead + self.ink("dim", f"· {label}: {first} ({size})")
             case "output":
@@ -117,7 +116,7 @@ class TerminalPage:
         name = one_line(call.name)
         ending = facts.call_facts(call)
         room = self.columns - width(lead) - max(width(name), NAME_COLUMNS) - width(ending) - 8
-        target = clip(one_line(call.target), max(room, 20))
+        target = facts.short_line(call.target, max(room, 20))
         colour = "red" if call.status == "error" else "dim"
         row = (
             f"{lead}  {mark} {self.ink('cyan', name)}{' ' * (NAME_COLUMNS - width(name))}  {target}"
@@ -153,7 +152,7 @@ class TerminalPage:
     def _agent(self, agent: Agent, lead: str, depth: int) -> Iterator[str]:
         ending = facts.agent_facts(agent)
         room = self.columns - width(lead) - width(ending) - 6
-        title = clip(one_line(facts.agent_title(agent)), max(room, 20))
+        title = facts.short_line(facts.agent_title(agent), max(room, 20))
         yield f"{lead}{self.ink('cyan', '↳')} {title}  {self.ink('dim', ending)}".rstrip()
         if depth > MAX_DEPTH:
             return
