@@ -42,7 +42,7 @@ GROUPS = {  # what --help says of a group
     """,
 }
 # Asked all day, so read without Typer, whose import takes as long as their answer.
-EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show"})
+EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show", "export"})
 PAIR_FLAGS = frozenset({"-p", "--param"})
 
 
