@@ -18,10 +18,6 @@ from viewlab import Row, ask, demo_database
 GOLDEN = Path(__file__).parent / "data/views"
 # These say where and when transcripts were read, or what the docs say: tested elsewhere.
 ELSEWHERE = {"ingest_health", "schema_docs"}
-# Money has tests of its own, with amounts worked out by hand.
-ELSEWHERE |= {"usage_costs", "daily_usage", "weekly_usage", "monthly_usage", "usage_by_model"}
-ELSEWHERE |= {"usage_by_project", "usage_by_session", "usage_blocks", "cache_efficiency"}
-ELSEWHERE |= {"unpriced_models", "usage_audit"}
 NAMES = [view.name for view in canned.all_views() if view.name not in ELSEWHERE]
 # In the order of a file's number, which is that of reading and not of content.
 ANY_ORDER = {"conversation", "session_messages"}

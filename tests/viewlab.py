@@ -1,37 +1,21 @@
-"""Databases to ask views about: the demo set, made once per process."""
+"""Asking views and queries about a database."""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
-import tempfile
 from contextlib import closing
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ctxdb.config import Config
-from ctxdb.demo import write_demo
-from ctxdb.ingest import sync
-from ctxdb.progress import NullProgress
+from demo_db import demo_folder
 
 Row = dict[str, Any]
 
 
-@cache
-def _demo_bytes() -> bytes:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_demo(folder / "projects")
-        config = Config(folder / "demo.db", (str(folder / "projects"),))
-        sync(config, wait=False, progress=NullProgress())
-        return config.db_path.read_bytes()
-
-
 def demo_database(folder: Path) -> Path:
     """A copy of the demo's database in that folder."""
-    path = folder / "demo.db"
-    path.write_bytes(_demo_bytes())
-    return path
+    return Path(shutil.copy(demo_folder() / "demo.db", folder))
 
 
 def ask(db: Path, sql: str, **values: Any) -> list[Row]:
