@@ -10,7 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from ctxdb.commands import PAIR_FLAGS
+from ctxdb.commands import PAIR_FLAGS, spelt_out
 from ctxdb.commands.declare import join_pairs
 from ctxdb.errors import CtxdbError
 from ctxdb.quick import plain_call
@@ -58,7 +58,7 @@ def _run(words: list[str]) -> int:
     from ctxdb.cli import app
 
     try:
-        app(join_pairs(words, PAIR_FLAGS))
+        app(join_pairs(spelt_out(words), PAIR_FLAGS))
     except SystemExit as e:  # Typer's way to return
         return int(e.code or 0)
     return 0

@@ -26,6 +26,13 @@ COMMANDS = {
     "daemon install": "ctxdb.commands.daemon:install",
     "daemon uninstall": "ctxdb.commands.daemon:uninstall",
     "daemon logs": "ctxdb.commands.daemon:logs",
+    "prices list": "ctxdb.commands.prices:list_",
+    "prices add": "ctxdb.commands.prices:add",
+    "prices remove": "ctxdb.commands.prices:remove",
+    "prices reset": "ctxdb.commands.prices:reset",
+    "prices import": "ctxdb.commands.prices:import_",
+    "prices export": "ctxdb.commands.prices:export",
+    "prices missing": "ctxdb.commands.prices:missing",
     "status": "ctxdb.commands.basics:status",
     "path": "ctxdb.commands.basics:path",
     "verify": "ctxdb.commands.verify:verify",
@@ -40,7 +47,16 @@ GROUPS = {  # what --help says of a group
       ctxdb daemon start
       ctxdb daemon status
     """,
+    "prices": """See and change what a million tokens cost. Alone, it lists the prices.
+
+    \b
+    Examples:
+      ctxdb prices --model opus
+      ctxdb prices missing
+      ctxdb prices add kimi-k3 --input 0.6 --output 2.5 --cache-read 0.15
+    """,
 }
+DEFAULTS = {"prices": "list"}  # what a group does when it is not told
 # Asked all day, so read without Typer, whose import takes as long as their answer.
 EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show", "export"})
 PAIR_FLAGS = frozenset({"-p", "--param"})
@@ -51,3 +67,16 @@ def load(where: str) -> Callable[..., int | None]:
     module, _, name = where.partition(":")
     found: Callable[..., int | None] = getattr(import_module(module), name)
     return found
+
+
+def spelt_out(words: list[str]) -> list[str]:
+    """Say which command of a group is meant where only options follow its name."""
+    place = 0
+    while place < len(words) and words[place].startswith("-"):
+        place += 2 if words[place] == "--db" else 1
+    if place >= len(words) or words[place] not in DEFAULTS:
+        return words
+    rest = words[place + 1 :]
+    if rest and (not rest[0].startswith("-") or rest[0] in ("-h", "--help")):
+        return words
+    return [*words[: place + 1], DEFAULTS[words[place]], *rest]

@@ -7,7 +7,6 @@ what he deleted stays away.
 
 from __future__ import annotations
 
-import csv
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,8 @@ def shipped_file() -> Path:
 
 def shipped_rows() -> list[dict[str, Any]]:
     """Its rows, as the table takes them."""
+    import csv  # only when there is something to refresh
+
     with shipped_file().open(encoding="utf-8", newline="") as file:
         return [
             {name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)

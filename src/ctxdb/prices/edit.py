@@ -1,0 +1,186 @@
+"""Changes to the table `prices`, each in a transaction of its own.
+
+They need no writer lock: nothing that a sync or the daemon writes depends on prices, and SQLite's
+own lock keeps two transactions apart. So a price can be changed while the daemon runs.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ctxdb.errors import CtxdbError, NoDatabase, UsageError
+from ctxdb.model_ladder import candidates
+from ctxdb.prices.rows import Price, overlapping
+from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
+from ctxdb.store.prices import COLUMNS, refresh
+from ctxdb.store.schema import prepare
+
+_NAMES = ", ".join(COLUMNS)
+
+
+class Changed(NamedTuple):
+    """What an import did."""
+
+    added: int
+    replaced: int
+    unchanged: int
+
+
+@contextmanager
+def editing(path: Path) -> Iterator[sqlite3.Connection]:
+    """A transaction on a database that is there already."""
+    if not path.exists():
+        raise NoDatabase(path)
+    with naming_damage(path), closing(open_writer(path)) as conn:
+        prepare(conn, path)
+        with write_transaction(conn):
+            yield conn
+
+
+def listed(path: Path, model: str | None) -> list[tuple[Any, ...]]:
+    """Rows of the list: COLUMNS and origin. A model is named in part, or as a transcript does."""
+    with _reading(path) as conn:
+        rows = conn.execute(
+            f"SELECT {_NAMES}, origin FROM prices"  # noqa: S608
+            " ORDER BY model, prompt_tokens_gt, coalesce(effective_from, ''), origin DESC, id"
+        ).fetchall()
+    if model is None:
+        return rows
+    names = candidates(model)
+    return [row for row in rows if model in row[0] or row[0] in names]
+
+
+def missing(path: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Models in use that have no price, most used first."""
+    with _reading(path) as conn:
+        cursor = conn.execute(
+            "SELECT model, requests, total_tokens, output_tokens, last_used_at, looked_for"
+            " FROM unpriced_models"
+        )
+        return [column for column, *_ in cursor.description], cursor.fetchall()
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    with naming_damage(path), closing(open_reader(path)) as conn:
+        try:
+            yield conn
+        except sqlite3.OperationalError as e:
+            if "no such" not in str(e):
+                raise
+            why = "made by an older version of ctxdb; `ctxdb sync` brings it up to date"
+            raise CtxdbError(f"{path}: {why}") from e
+
+
+def add(conn: sqlite3.Connection, price: Price) -> str:
+    """Add a price of the user's, or give one of his another value; says what it did.
+
+    A price that holds from a later day ends the one before it.
+    """
+    mine = _mine(conn, {price.model})
+    done = "Added"
+    ended = ""
+    rest = []
+    for id_, other in mine.items():
+        if other.key == price.key:
+            conn.execute("DELETE FROM prices WHERE id = ?", (id_,))
+            done = "Replaced"
+        elif _is_followed(other, price):
+            conn.execute(
+                "UPDATE prices SET effective_to = ? WHERE id = ?", (price.effective_from, id_)
+            )
+            ended = f"; {other.says()} ends then"
+        else:
+            rest.append(other)
+    if found := overlapping([*rest, price]):
+        other = found[0] if found[1] is price else found[1]
+        raise UsageError(f"{price.says()}: dates overlap with your price {other.says()}")
+    _insert(conn, [price])
+    return f"{done} {price.says()}{ended}"
+
+
+def _is_followed(other: Price, price: Price) -> bool:
+    return (
+        other.prompt_tokens_gt == price.prompt_tokens_gt
+        and other.effective_to is None
+        and (other.effective_from or "") < (price.effective_from or "")
+    )
+
+
+def take_in(conn: sqlite3.Connection, prices: list[Price]) -> Changed:
+    """Add prices of a file; those that are there already, shipped ones too, stay as they are."""
+    known = {
+        tuple(row)
+        for row in conn.execute(f"SELECT {_NAMES} FROM prices")  # noqa: S608
+    }
+    new = [price for price in prices if tuple(price.values.values()) not in known]
+    keys = {price.key for price in new}
+    mine = _mine(conn, {price.model for price in new})
+    replaced = [id_ for id_, price in mine.items() if price.key in keys]
+    conn.executemany("DELETE FROM prices WHERE id = ?", [(id_,) for id_ in replaced])
+    rest = [price for id_, price in mine.items() if id_ not in replaced]
+    if found := overlapping([*rest, *new]):
+        raise UsageError(f"{found[1].says()}: dates overlap with your price {found[0].says()}")
+    _insert(conn, new)
+    return Changed(len(new) - len(replaced), len(replaced), len(prices) - len(new))
+
+
+def remove(
+    conn: sqlite3.Connection,
+    model: str,
+    *,
+    since: str | None,
+    above: int | None,
+    shipped: bool,
+) -> int:
+    """Remove the user's prices of a model, or with `shipped` those of ctxdb too; how many."""
+    where = "model = :model"
+    if since is not None:
+        where += " AND coalesce(effective_from, '') = :since"
+    if above is not None:
+        where += " AND prompt_tokens_gt = :above"
+    given = {"model": model, "since": since, "above": above}
+    counts = dict(
+        conn.execute(f"SELECT origin, count(*) FROM prices WHERE {where} GROUP BY origin", given)  # noqa: S608
+    )
+    if not counts:
+        raise UsageError(f"{model}: no such price; `ctxdb prices` lists them")
+    if not shipped and "user" not in counts:
+        raise UsageError(
+            f"{model}: this price came with ctxdb; add your own, which wins, or use --shipped"
+        )
+    if not shipped:
+        where += " AND origin = 'user'"
+    return conn.execute(f"DELETE FROM prices WHERE {where}", given).rowcount  # noqa: S608
+
+
+def reset(conn: sqlite3.Connection, model: str) -> int:
+    """Back to the prices that ship with ctxdb; how many the model has then."""
+    found = conn.execute("DELETE FROM prices WHERE model = ?", (model,)).rowcount
+    forgotten = conn.execute("DELETE FROM _deleted_prices WHERE model = ?", (model,)).rowcount
+    refresh(conn)
+    (now,) = conn.execute("SELECT count(*) FROM prices WHERE model = ?", (model,)).fetchone()
+    if not found and not forgotten:
+        raise UsageError(f"{model}: no such price; `ctxdb prices` lists them")
+    return int(now)
+
+
+def _mine(conn: sqlite3.Connection, models: set[str]) -> dict[int, Price]:
+    rows = conn.execute(f"SELECT id, {_NAMES} FROM prices WHERE origin = 'user'")  # noqa: S608
+    return {
+        id_: Price(**dict(zip(COLUMNS, values, strict=True)))
+        for id_, *values in rows
+        if values[0] in models
+    }
+
+
+def _insert(conn: sqlite3.Connection, prices: Iterable[Price]) -> None:
+    values = ", ".join(f":{name}" for name in COLUMNS)
+    conn.executemany(
+        f"INSERT INTO prices ({_NAMES}, origin) VALUES ({values}, 'user')",  # noqa: S608
+        [price.values for price in prices],
+    )
