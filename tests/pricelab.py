@@ -66,7 +66,7 @@ def shipped() -> list[dict[str, str]]:
 def normal_names(model: str) -> list[str]:
     """R8 once more, in other words."""
     names = [model]
-    name = model.split("/")[-1]
+    name = model.rsplit("/", 1)[-1]
     name = re.sub(r"^.*anthropic\.", "", name)
     names.append(name)
     name = name.replace(".", "-")
@@ -117,9 +117,7 @@ def cost_of(use: dict[str, Any], prices: list[dict[str, Any]]) -> int | None:
     if price is None:
         return None
     cost = sum(
-        Fraction(use[f"{kind}_tokens"])
-        * Fraction(str(price[f"{kind}_usd_per_mtok"]))
-        / 1_000_000
+        Fraction(use[f"{kind}_tokens"]) * Fraction(str(price[f"{kind}_usd_per_mtok"])) / 1_000_000
         for kind in KINDS
     )
     if use["speed"] == "fast" and price["fast_multiplier"]:

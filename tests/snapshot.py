@@ -93,6 +93,10 @@ def content(db_path: Path, root: Path | None = None) -> dict[str, list[str]]:
         found = {name: table_rows(conn, name, keys) for name in public_tables(conn)}
         found["messages_fts"] = words(conn, "messages", keys)
         found["tool_uses_fts"] = words(conn, "tool_uses", keys)
+        found["costs"] = [
+            repr(row)
+            for row in conn.execute("SELECT request_key, priced_model, cost FROM _costs ORDER BY 1")
+        ]
     if root is not None:
         return {
             name: [row.replace(f"{root}/", "").replace(str(root), "") for row in rows]

@@ -1,4 +1,4 @@
-"""The test vectors of the accounting rules, each by its name, and a second opinion on every cost."""
+"""The test vectors of the accounting rules, each by name, and a second opinion on every cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import builder
@@ -343,6 +343,7 @@ USES = st.lists(
 )  # fmt: skip
 
 
+@settings(max_examples=60)
 @given(ROWS, USES)
 def test_any_price_list_gives_the_cost_that_fractions_give(rows: Any, uses: Any) -> None:
     with closing(sqlite3.connect(":memory:")) as conn:

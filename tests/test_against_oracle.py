@@ -15,6 +15,8 @@ import pytest
 
 from ctxdb.demo import write_demo
 from oracle import read_folder
+from pricelab import cost_of, prices_in
+from pricelab import requests as requests_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -440,3 +442,14 @@ def test_requests_keep_what_else_the_api_said(model: Model, db: sqlite3.Connecti
     }
     found = requests(db, *names)
     must_agree(expected, {key: found[key] for key in expected if key in found})
+
+
+# -- money -----------------------------------------------------------------------------------------
+
+
+def test_every_request_costs_what_fractions_say(db: sqlite3.Connection) -> None:
+    prices = prices_in(db)
+    rows = requests_of(db)
+    assert rows
+    expected = {row["request_key"]: cost_of(row, prices) for row in rows}
+    must_agree(expected, {row["request_key"]: row["cost"] for row in rows})

@@ -14,15 +14,16 @@ from collections.abc import Callable
 VERSION = 1  # part of the schema's fingerprint: stored names are made anew when the rungs change
 MAX_NAME = 200  # characters; longer is no model name, and not worth a regular expression
 
-_PROVIDER = re.compile(r"^(?:[a-z0-9-]+\.)*anthropic\.")
-_EXTRA = re.compile(r"\s*(?:\[1m\]|\([^()]*\))\s*$", re.IGNORECASE)
-_VERSION = re.compile(r"-v\d+(?::\d+)?$")
-_DATE = re.compile(r"[-@]20\d{6}$")
+# Compiled when first used: every question asks for VERSION above.
+_PROVIDER = r"^(?:[a-z0-9-]+\.)*anthropic\."
+_EXTRA = r"\s*(?:\[1[mM]\]|\([^()]*\))\s*$"
+_VERSION = r"-v\d+(?::\d+)?$"
+_DATE = r"[-@]20\d{6}$"
 _ALIASES = {"claude-4-opus": "claude-opus-4", "claude-4-sonnet": "claude-sonnet-4"}
 
 
 def _without_provider(name: str) -> str:
-    return _PROVIDER.sub("", name.rpartition("/")[2])
+    return re.sub(_PROVIDER, "", name.rpartition("/")[2])
 
 
 def _with_dashes(name: str) -> str:
@@ -30,11 +31,11 @@ def _with_dashes(name: str) -> str:
 
 
 def _without_extra(name: str) -> str:
-    return _EXTRA.sub("", name)
+    return re.sub(_EXTRA, "", name)
 
 
 def _without_date(name: str) -> str:
-    return _DATE.sub("", _VERSION.sub("", name))
+    return re.sub(_DATE, "", re.sub(_VERSION, "", name))
 
 
 def _by_alias(name: str) -> str:

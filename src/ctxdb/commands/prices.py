@@ -97,6 +97,8 @@ def _print(columns: list[str], rows: list[tuple[object, ...]], *, as_json: bool 
     made = lay_out(columns, rows, page())
     for line in made.lines:
         say(line)
+    if made.left_out:
+        note(f"No room for {', '.join(made.left_out)}: --json has all.")
 
 
 def add(

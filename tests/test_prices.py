@@ -1,0 +1,378 @@
+"""Prices: whose they are, what an edit does, and what `ctxdb prices` takes and refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builder import World as Story
+from ctxdb.assets import asset_dir
+from ctxdb.lock import WriterLock
+from ctxdb.store import prices as store
+from ctxdb.store import version
+from pricelab import answer, shipped, used
+from world import World
+
+HEADER = ",".join(store.COLUMNS)
+ROW = "kimi-k3,2026-01-01,,0,1,2,3,4,5,,,,,"
+
+
+@pytest.fixture
+def priced(world: World) -> World:
+    """One request of claude-opus-5 with 1000 tokens of output, and one of kimi-k3."""
+    story = Story()
+    t = story.session()
+    answer(t, "claude-opus-5", tokens=used(0, 1000))
+    answer(t, "vendor/kimi-k3", tokens=used(0, 1000))
+    story.write(world.root)
+    world.sync()
+    return world
+
+
+def costs(world: World) -> dict[str, float | None]:
+    return dict(world.ask("SELECT model, cost_usd FROM daily_usage"))
+
+
+def rows(world: World, model: str) -> list[tuple[Any, ...]]:
+    return world.ask(
+        "SELECT effective_from, input_usd_per_mtok, origin FROM prices WHERE model = ?"
+        " ORDER BY effective_from, origin",
+        model,
+    )
+
+
+def upgrade(world: World) -> None:
+    """What happens when ctxdb comes with another list: the next sync refreshes it."""
+    world.change("DELETE FROM _meta WHERE key = 'schema'")
+    world.sync()
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def test_the_list_that_ships_is_in_the_table(world: World) -> None:
+    names = ", ".join(store.COLUMNS)
+    found = world.ask(f"SELECT {names} FROM prices WHERE origin = 'shipped' ORDER BY id")
+    expected = [tuple(store._value(name, row[name]) for name in store.COLUMNS) for row in shipped()]
+    assert found == expected
+    assert len(found) > 25
+
+
+@pytest.mark.parametrize(
+    ("edit", "cost"),
+    [
+        ("UPDATE prices SET output_usd_per_mtok = 50 WHERE model = 'claude-opus-5'", 0.05),
+        ("UPDATE prices SET output_usd_per_mtok = '50' WHERE model = 'claude-opus-5'", 0.05),
+        ("DELETE FROM prices WHERE model = 'claude-opus-5'", None),
+        ("UPDATE prices SET model = 'gone' WHERE model = 'claude-opus-5'", None),
+    ],
+    ids=["changed", "as text", "deleted", "renamed"],
+)
+def test_an_edit_in_another_tool_counts_at_once(
+    priced: World, edit: str, cost: float | None
+) -> None:
+    assert costs(priced)["claude-opus-5"] == 0.025
+    priced.change(edit)
+    assert costs(priced)["claude-opus-5"] == cost
+    upgrade(priced)
+    assert costs(priced)["claude-opus-5"] == cost
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("input_usd_per_mtok = 'five'", "a price is a number"),
+        ("output_usd_per_mtok = -1", "a price is a number"),
+        ("cache_read_usd_per_mtok = 1e300", "a price is a number"),
+        ("effective_from = 'soon'", "YYYY-MM-DD"),
+        ("effective_to = '2026-1-1'", "YYYY-MM-DD"),
+        ("prompt_tokens_gt = -5", "whole number of tokens"),
+        ("prompt_tokens_gt = 'many'", "whole number of tokens"),
+        ("fast_multiplier = 'twice'", "a multiplier is a number"),
+        ("us_geo_multiplier = 101", "a multiplier is a number"),
+        ("model = ' '", "needs a model"),
+    ],
+)
+def test_an_edit_that_cannot_be_right_is_refused(world: World, change: str, says: str) -> None:
+    before = world.ask("SELECT * FROM prices")
+    with pytest.raises(sqlite3.IntegrityError, match=says):
+        world.change(f"UPDATE prices SET {change} WHERE model = 'claude-opus-5'")
+    assert world.ask("SELECT * FROM prices") == before
+
+
+def test_an_emptied_cell_is_the_same_as_none(priced: World) -> None:
+    priced.change(
+        "UPDATE prices SET effective_from = '', effective_to = '', fast_multiplier = '',"
+        " us_geo_multiplier = '' WHERE model = 'claude-opus-5'"
+    )
+    assert costs(priced)["claude-opus-5"] == 0.025
+
+
+# -- an upgrade ------------------------------------------------------------------------------------
+
+
+def test_an_upgrade_refreshes_shipped_rows_and_keeps_the_users(
+    priced: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    done = priced.cli("prices", "add", "mine", "--input", "1", "--output", "2")
+    assert done.returncode == 0
+    newer = tmp_path / "prices.csv"
+    text = (
+        store.shipped_file().read_text().replace(",0,5,25,6.25,10,0.5,2,", ",0,6,30,7.5,12,0.6,2,")
+    )
+    newer.write_text(text + "brand-new,,,0,1,2,3,4,5,,,,,\n")
+    monkeypatch.setattr(store, "shipped_file", lambda: newer)
+    upgrade(priced)
+    assert rows(priced, "claude-opus-5") == [("2026-07-24", 6.0, "shipped")]
+    assert rows(priced, "brand-new") == [(None, 1.0, "shipped")]
+    assert rows(priced, "mine") == [(None, 1.0, "user")]
+    assert costs(priced)["claude-opus-5"] == 0.03
+
+
+def test_a_row_that_the_list_no_longer_has_is_gone(
+    priced: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    newer = tmp_path / "prices.csv"
+    lines = store.shipped_file().read_text().splitlines(keepends=True)
+    newer.write_text("".join(line for line in lines if not line.startswith("claude-opus-5,")))
+    monkeypatch.setattr(store, "shipped_file", lambda: newer)
+    upgrade(priced)
+    assert rows(priced, "claude-opus-5") == []
+    assert costs(priced)["claude-opus-5"] is None
+
+
+def test_whoever_edits_a_shipped_row_keeps_it_through_upgrades(priced: World) -> None:
+    priced.change("UPDATE prices SET cache_read_usd_per_mtok = 9 WHERE model = 'claude-sonnet-5-5'"
+                  " AND effective_from = '2026-10-07'")  # fmt: skip
+    before = rows(priced, "claude-sonnet-5-5")
+    assert [origin for *_, origin in before] == ["user", "user"]
+    upgrade(priced)
+    assert rows(priced, "claude-sonnet-5-5") == before
+
+
+def test_a_shipped_row_that_was_deleted_stays_away_and_reset_brings_it_back(priced: World) -> None:
+    assert priced.cli("prices", "remove", "claude-opus-5", "--shipped").returncode == 0
+    upgrade(priced)
+    assert rows(priced, "claude-opus-5") == []
+    assert priced.cli("prices", "reset", "claude-opus-5").returncode == 0
+    assert rows(priced, "claude-opus-5") == [("2026-07-24", 5.0, "shipped")]
+
+
+def test_models_that_were_read_before_the_ladder_changed_are_named_anew(priced: World) -> None:
+    priced.change("DELETE FROM _model_names")
+    assert costs(priced)["claude-opus-5"] is None
+    upgrade(priced)
+    assert costs(priced)["claude-opus-5"] == 0.025
+
+
+def test_the_next_sync_after_an_upgrade_brings_the_new_list(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("sql", "migrations"):
+        shutil.copytree(asset_dir(name), tmp_path / name)
+    with (tmp_path / "sql/prices.csv").open("a") as file:
+        file.write("brand-new,,,0,1,2,3,4,5,,,,,\n")
+    monkeypatch.setattr(version, "asset_dir", lambda name: tmp_path / name)
+    monkeypatch.setattr(store, "asset_dir", lambda name: tmp_path / name)
+    world.sync()
+    assert rows(world, "brand-new") == [(None, 1.0, "shipped")]
+
+
+# -- the command line ------------------------------------------------------------------------------
+
+
+def fails(world: World, *args: str | Path, says: str, code: int = 2) -> None:
+    before = world.ask("SELECT * FROM prices")
+    done = world.cli("prices", *args)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert says in done.stderr
+    assert world.ask("SELECT * FROM prices") == before
+
+
+def test_a_model_without_a_price_is_missing_until_one_is_added(priced: World) -> None:
+    done = priced.cli("prices", "missing", "--json")
+    (row,) = json.loads(done.stdout)
+    assert (row["model"], row["requests"]) == ("vendor/kimi-k3", 1)
+    assert row["looked_for"] == "vendor/kimi-k3, kimi-k3"
+    done = priced.cli("prices", "add", "kimi-k3", "--input", "0.6", "--output", "2.5")
+    assert done.returncode == 0
+    assert "the price of input" in done.stderr
+    assert costs(priced)["vendor/kimi-k3"] == 0.0025
+    done = priced.cli("prices", "missing")
+    assert (done.stdout, done.stderr) == ("", "Every model has a price.\n")
+
+
+def test_a_price_of_yours_wins_where_it_holds(priced: World) -> None:
+    add = ("prices", "add", "claude-opus-5", "--input", "1", "--output", "100")
+    assert priced.cli(*add, "--from", "2026-08-01").returncode == 0
+    assert costs(priced)["claude-opus-5"] == 0.025  # the request is older
+    assert priced.cli(*add, "--from", "2026-03-01", "--until", "2026-03-02").returncode == 0
+    assert costs(priced)["claude-opus-5"] == 0.1
+    done = priced.cli("prices", "remove", "claude-opus-5")
+    assert done.stderr == "Removed 2 prices of claude-opus-5\n"
+    assert costs(priced)["claude-opus-5"] == 0.025
+
+
+def test_a_later_price_ends_the_one_before_and_the_same_day_replaces_it(world: World) -> None:
+    add = ("prices", "add", "kimi-k3", "--output", "1", "--input")
+    assert "ends then" not in world.cli(*add, "1").stderr
+    assert "ends then" in world.cli(*add, "2", "--from", "2026-05-01").stderr
+    assert "Replaced" in world.cli(*add, "3", "--from", "2026-05-01").stderr
+    found = world.ask("SELECT effective_from, effective_to, input_usd_per_mtok FROM prices"
+                      " WHERE model = 'kimi-k3' ORDER BY id")  # fmt: skip
+    assert found == [(None, "2026-05-01", 1.0), ("2026-05-01", None, 3.0)]
+    args = ("add", "kimi-k3", "--output", "1", "--input", "1", "--from", "2026-01-01")
+    fails(world, *args, says="dates overlap")
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("add", "m", "--input", "-1", "--output", "1"), "input_usd_per_mtok is negative"),
+        (("add", "m", "--input", "x", "--output", "1"), "input_usd_per_mtok is not a number"),
+        (("add", "m", "--input", "nan", "--output", "1"), "input_usd_per_mtok is not a number"),
+        (("add", "m", "--input", "1", "--output", "1e9"), "output_usd_per_mtok is more than"),
+        (("add", "m", "--input", "1", "--output", "1", "--from", "soon"), "effective_from"),
+        (("add", "m", "--input", "1", "--output", "1", "--from", "2026-02-30"), "is not a date"),
+        (("add", "m", "--input", "1", "--output", "1", "--from", "2026-02-03", "--until",
+          "2026-02-03"), "is not after"),
+        (("add", "m", "--input", "1", "--output", "1", "--fast", "x"), "fast_multiplier"),
+        (("add", " ", "--input", "1", "--output", "1"), "no model"),
+        (("remove", "claude-opus-5"), "came with ctxdb"),
+        (("remove", "nobody"), "no such price"),
+        (("remove", "claude-opus-5", "--from", "2020-01-01"), "no such price"),
+        (("reset", "nobody"), "no such price"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_right_is_one_line_and_changes_nothing(
+    world: World, args: tuple[str, ...], says: str
+) -> None:
+    fails(world, *args, says=says)
+
+
+def test_a_price_can_be_changed_while_another_process_holds_the_writer_lock(priced: World) -> None:
+    with WriterLock(priced.db):
+        done = priced.cli("prices", "add", "kimi-k3", "--input", "1", "--output", "7")
+    assert done.returncode == 0, done.stderr
+    assert costs(priced)["vendor/kimi-k3"] == 0.007
+
+
+def test_without_a_database_there_are_no_prices(world: World) -> None:
+    world.db.unlink()
+    for args in (("list",), ("missing",), ("add", "m", "--input", "1", "--output", "1")):
+        done = world.cli("prices", *args)
+        assert done.returncode == 1
+        assert "no database yet" in done.stderr
+    assert not world.db.exists()
+
+
+@pytest.mark.parametrize("words", [("prices",), ("prices", "list")])
+def test_prices_alone_lists_them(world: World, words: tuple[str, ...]) -> None:
+    done = world.cli(*words, "--model", "us.anthropic.claude-sonnet-4-5-20250929-v1:0", "--json")
+    found = json.loads(done.stdout)
+    assert [row["prompt_tokens_gt"] for row in found] == [0, 200_000]
+    assert {row["model"] for row in found} == {"claude-sonnet-4-5"}
+    done = world.cli(*words)
+    assert done.returncode == 0
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("claude-")]
+    assert sorted(listed) == sorted(row["model"] for row in shipped())
+
+
+def test_a_part_of_a_name_lists_every_model_that_has_it(world: World) -> None:
+    found = json.loads(world.cli("prices", "--model", "haiku", "--json").stdout)
+    assert {row["model"] for row in found} == {
+        "claude-3-haiku", "claude-3-5-haiku", "claude-haiku-4-5", "claude-haiku-5-5"
+    }  # fmt: skip
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    return tmp_path / "list.csv"
+
+
+def test_what_is_exported_can_be_imported_and_changes_nothing(priced: World, file: Path) -> None:
+    add = ("prices", "add", "=mine", "--input", "0.1", "--output", "1e-3", "--note", '@x, "y"\n')
+    assert priced.cli(*add).returncode == 0
+    before = priced.ask("SELECT * FROM prices")
+    assert priced.cli("prices", "export", file).returncode == 0
+    assert file.read_text().splitlines()[0] == f"{HEADER},origin"
+    assert not any(line.startswith(("=", "@")) for line in file.read_text().splitlines())
+    done = priced.cli("prices", "import", file)
+    assert done.stderr == f"0 added, 0 replaced, {len(before)} there already\n"
+    assert priced.ask("SELECT * FROM prices") == before
+    done = priced.cli("prices", "export", "--mine")
+    assert len(done.stdout.splitlines()) == 2
+
+
+def test_an_import_adds_and_replaces(priced: World, file: Path) -> None:
+    file.write_text(f"{HEADER}\n{ROW}\n\nclaude-opus-5,,,0,1,200,1,1,1,,,,,\n")
+    done = priced.cli("prices", "import", file)
+    assert done.stderr == "2 added, 0 replaced, 0 there already\n"
+    assert costs(priced) == {"claude-opus-5": 0.2, "vendor/kimi-k3": 0.002}
+    file.write_text(f"\ufeff{HEADER}\r\n{ROW.replace(',2,', ',4,')}\r\n")
+    done = priced.cli("prices", "import", file)
+    assert done.stderr == "0 added, 1 replaced, 0 there already\n"
+    assert costs(priced)["vendor/kimi-k3"] == 0.004
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "row 1: the file is empty"),
+        (f"{HEADER.replace('output_usd_per_mtok,', '')}\n", "row 1: no column output_usd_per_mtok"),
+        (f"{HEADER},colour\n{ROW},red\n", "row 1: unknown column 'colour'"),
+        (f"{HEADER},note\n", "row 1: column note is there twice"),
+        (f"{HEADER}\n{ROW}\n{ROW.replace('k3', 'k4').replace(',1,', ',-1,')}\n",
+         "row 3: input_usd_per_mtok is negative"),
+        (f"{HEADER}\n{ROW.replace(',2,', ',x,')}\n", "row 2: output_usd_per_mtok is not a number"),
+        (f"{HEADER}\n{ROW.replace(',2,', ',,')}\n", "row 2: output_usd_per_mtok is not a number"),
+        (f"{HEADER}\n{ROW.replace(',2,', ',inf,')}\n", "row 2: output_usd_per_mtok is not a"),
+        (f"{HEADER}\n{ROW.replace(',0,', ',1.5,')}\n", "row 2: prompt_tokens_gt"),
+        (f"{HEADER}\n{ROW.replace('2026-01-01', '1.1.2026')}\n", "row 2: effective_from"),
+        (f"{HEADER}\n{ROW}\n{ROW.replace('-01-01', '-06-01')}\n",
+         "row 3: dates overlap with row 2"),
+        (f"{HEADER}\n{ROW}\n{ROW}\n", "row 3: dates overlap with row 2"),
+        (f"{HEADER}\n{ROW},\n", "row 2: 15 cells under 14 columns"),
+        (f"{HEADER}\nkimi\n", "row 2: 1 cells under 14 columns"),
+        (f"{HEADER}\n{ROW[7:]}\n", "row 2: no model"),
+        (f'{HEADER}\n"{ROW}\n', "row 2: "),
+    ],
+)  # fmt: skip
+def test_a_bad_file_is_one_line_that_names_the_row_and_changes_nothing(
+    world: World, file: Path, text: str, says: str
+) -> None:
+    file.write_text(text)
+    fails(world, "import", file, says=f"{file}: {says}", code=1)
+
+
+def test_a_file_that_is_no_text_or_not_there_is_one_line(world: World, file: Path) -> None:
+    fails(world, "import", file, says="No such file", code=1)
+    file.write_bytes(HEADER.encode() + b"\n\xff\xfe\n")
+    fails(world, "import", file, says="row 2: not UTF-8", code=1)
+
+
+def test_dates_that_overlap_with_a_price_of_yours_are_refused(world: World, file: Path) -> None:
+    assert world.cli("prices", "add", "kimi-k3", "--input", "1", "--output", "1").returncode == 0
+    file.write_text(f"{HEADER}\n{ROW}\n")
+    fails(world, "import", file, says="dates overlap with your price kimi-k3")
+
+
+def test_tiers_may_hold_on_the_same_days(world: World, file: Path) -> None:
+    file.write_text(f"{HEADER}\n{ROW}\n{ROW.replace(',0,', ',1000,')}\n")
+    assert world.cli("prices", "import", file).returncode == 0
+    with closing(sqlite3.connect(world.db)) as conn:
+        (number,) = conn.execute("SELECT count(*) FROM prices WHERE model = 'kimi-k3'").fetchone()
+    assert number == 2
