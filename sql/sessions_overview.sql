@@ -26,7 +26,7 @@
 --   source_deleted_at: when its transcript was found to be gone
 --   session_id: the session; claude --resume takes it
 --   project_id: the project
--- filters: since=ended_at until=started_at project=project_id session=session_id model=models
+-- filters: since=sessions.ended_at until=sessions.started_at project=sessions.project_id session=sessions.id model=models
 -- example: ctxdb query sessions_overview --since 7d --sort -cost_usd
 SELECT s.started_at, p.name AS project, s.title,
   (SELECT count(*) FROM turns t WHERE t.session_id = s.id) AS turns,
@@ -49,7 +49,7 @@ LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN (
   SELECT session_id, count(DISTINCT path) AS files_changed, sum(lines_added) AS lines_added, sum(lines_removed) AS lines_removed
   FROM files_touched
-  WHERE succeeded = 1 AND operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  WHERE succeeded = 1 AND operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete') AND session_id IN (SELECT id FROM sessions)
   GROUP BY session_id
 ) f ON f.session_id = s.id
 LEFT JOIN (
@@ -58,6 +58,7 @@ LEFT JOIN (
     sum(output_tokens) AS output_tokens, sum(cost) AS cost, coalesce(sum(CASE WHEN is_sidechain THEN cost END), 0) AS cost_of_agents,
     min(model) AS first_model, max(model) AS last_model
   FROM _costs
+  WHERE session_id IN (SELECT id FROM sessions) -- so that a period reads no more than it shows
   GROUP BY session_id
 ) c ON c.session_id = s.id
 ORDER BY s.started_at DESC, s.id

@@ -19,7 +19,7 @@
 --   ordinal: number of the turn in its session, from 1
 --   session_id: the session
 --   turn_id: the turn
--- filters: since=started_at project=session_id session=session_id
+-- filters: since=turns.started_at project=turns.session_id session=turns.session_id
 -- period: 30d
 -- example: ctxdb query turns_overview --since 7d --sort -cost_usd
 SELECT t.started_at, p.name AS project, t.kind, t.prompt,
@@ -47,7 +47,7 @@ LEFT JOIN (
     sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
     sum(output_tokens) AS output_tokens, sum(cost) AS cost
   FROM _costs
-  WHERE turn_id IS NOT NULL
+  WHERE turn_id IN (SELECT id FROM turns) -- so that a period reads no more than it shows
   GROUP BY turn_id
 ) c ON c.turn_id = t.id
 ORDER BY t.started_at DESC, t.id DESC

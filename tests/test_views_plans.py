@@ -123,6 +123,10 @@ def test_a_period_goes_by_the_index_of_time_and_nothing_is_sorted(
         ("file_activity", "files_touched", "timestamp", "files_touched_timestamp (timestamp>?)"),
         ("activity_by_hour", "_costs", "timestamp", "usage_timestamp (timestamp>?)"),
         ("mcp_stats", "tool_uses", "started_at", "tool_uses_name (name>? AND name<?)"),
+        ("turns_overview", "turns", "started_at", "turns_started_at (started_at>?)"),
+        ("turns_overview", "turns", "started_at", "usage_turn_id (turn_id=?)"),
+        ("sessions_overview", "sessions", "ended_at", "usage_session_id (session_id=?)"),
+        ("sessions_overview", "sessions", "ended_at", "files_touched_session_id (session_id=?)"),
     ],
 )
 def test_a_view_that_adds_up_is_narrowed_by_an_index_before_it_adds(
