@@ -123,7 +123,7 @@ Let me see.
   ✓ Read    src/clock.py  1.0 s
   ✗ Bash    pytest -q  exit 2 · 1.0 s
   ✓ Agent   Callers  5.0 s
-    ↳ task: Callers  completed · 1 call · 3.0 s · $0.0006
+    ↳ agent: Callers  completed · 1 call · 3.0 s · $0.0006
   ⊘ Write   /etc/passwd  rejected · 1.0 s
     ❯ not there, please
 
@@ -376,6 +376,19 @@ def test_what_the_client_adds_is_a_line(world: World, files: Files) -> None:
     assert "168,483 tokens" in text_
     assert "Caveat" not in text_
     assert "turn" not in text_.split("── 1")[1]
+
+
+def test_of_many_tries_the_last_is_shown(world: World, files: Files) -> None:
+    one = files.session()
+    one.prompt("go")
+    for n in range(1, 9):
+        one.system("api_error", retryAttempt=n, maxRetries=10)
+    one.reply(text("there I am"))
+    fill(world, files)
+    assert said(read(world, one.session).turns[0].items) == [
+        "the API failed, try 8 of 10",
+        "there I am",
+    ]
 
 
 def test_answers_to_questions_are_shown(world: World, files: Files) -> None:
@@ -682,3 +695,11 @@ def test_units() -> None:
         "2026-03-01 09:00 to 2026-03-02 10:00"
     )
     assert period("garbage", None) == ""
+
+
+def test_in_a_pipe_nothing_is_cut_to_the_width_of_a_terminal(world: World, files: Files) -> None:
+    one = files.session()
+    one.prompt("go")
+    one.tool("Bash", {"command": "echo " + "x" * 300 + " end"})
+    fill(world, files)
+    assert "x end" in world.cli("show", "--no-sync").stdout

@@ -79,7 +79,8 @@ def show(
             raise UsageError(f"session {reading.id} has no turn {turn}: {what}")
     on_terminal = sys.stdout.isatty()
     columns = shutil.get_terminal_size().columns if on_terminal else PIPED_COLUMNS
-    page(TerminalPage(ink_for(sys.stdout), columns, wish).lines(reading, turns))
+    laid_out = TerminalPage(ink_for(sys.stdout), columns, wish, cut=on_terminal)
+    page(laid_out.lines(reading, turns))
 
 
 def _show_line(conn: sqlite3.Connection, uuid: str) -> None:

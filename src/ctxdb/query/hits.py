@@ -61,6 +61,7 @@ class ShownSession:
     is_deleted: bool
     hits: tuple[ShownHit, ...]
     more: int
+    short: str  # as much of its id as is needed
 
     @property
     def resume(self) -> str | None:
@@ -94,7 +95,7 @@ def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: in
     title, project, cwd, started_at, is_deleted = row
     shown = tuple(hits.values())
     return ShownSession(
-        group.session_id, title, project, cwd, started_at, bool(is_deleted), shown, more
+        group.session_id, title, project, cwd, started_at, bool(is_deleted), shown, more, short
     )
 
 
@@ -164,7 +165,9 @@ def text_lines(sessions: list[ShownSession], ink: Ink, columns: int) -> Iterator
                 for piece in shown.snippet.pieces
             )
         if session.more:
-            yield ink("dim", f"  and {session.more} more here: --session {session.id[:8]}")
+            yield ink(
+                "dim", f"  and {session.more} more here: --session {shell_word(session.short)}"
+            )
         gone = ink("dim", "its transcript is deleted: it cannot be resumed")
         yield f"  {ink('green', session.resume) if session.resume else gone}"
 

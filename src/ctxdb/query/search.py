@@ -287,6 +287,8 @@ def _within_budget(
     except sqlite3.OperationalError as e:
         if e.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
             raise
+        if time.monotonic() < until:  # Ctrl-C, which sqlite3 swallows while the clock is asked
+            raise KeyboardInterrupt from e
         return rows, True
     finally:
         conn.set_progress_handler(None, 0)

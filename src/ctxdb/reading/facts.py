@@ -104,7 +104,7 @@ def answer(call: Call) -> str:
 
 def agent_title(agent: Agent) -> str:
     """What it is and what it was asked."""
-    name = agent.type or agent.kind.replace("_", " ")
+    name = agent.type or {"task": "agent"}.get(agent.kind, agent.kind.replace("_", " "))
     return f"{name}: {agent.description}" if agent.description else name
 
 

@@ -11,8 +11,8 @@ import sqlite3
 from typing import NamedTuple
 
 from ctxdb.reading.agents import load_agents, place_agents
-from ctxdb.reading.model import Agent, Call, Item, Reading, Turn
-from ctxdb.reading.said import said
+from ctxdb.reading.model import Agent, Call, Item, Reading, Said, Turn
+from ctxdb.reading.said import RETRY_LABEL, said
 
 HIDDEN_AGENTS = ("warmup", "compact", "prompt_suggestion")  # no one asked for these
 
@@ -86,8 +86,11 @@ def load(conn: sqlite3.Connection, session_id: str, wish: Wish) -> Reading:
         every = [call for found in calls.values() for call in found]
         agents = load_agents(conn, session_id, every)
         if wish.agents:
+            by_agent: dict[str | None, list[Row]] = {}
+            for row in rows:
+                by_agent.setdefault(row.agent_id, []).append(row)
             for agent in agents:
-                _read_agent(conn, agent, rows, calls, wish)
+                _read_agent(conn, agent, by_agent.get(agent.agent_id, []), calls, wish)
         reading.turns = _turns(conn, session_id, rows, calls)
         _count(conn, reading, agents)
         place_agents(reading, agents, HIDDEN_AGENTS)
@@ -169,14 +172,20 @@ def _items(rows: list[Row], calls: dict[int, list[Call]], prompts: set[int | Non
     return found
 
 
+def _goes_on(last: Item, new: Item) -> bool:
+    """Whether both tell of one failure: of ten tries the last says it all."""
+    return (
+        isinstance(last, Said) and isinstance(new, Said) and last.label == new.label == RETRY_LABEL
+    )
+
+
 def _read_agent(
     conn: sqlite3.Connection,
     agent: Agent,
-    rows: list[Row],
+    own: list[Row],
     calls: dict[int, list[Call]],
     wish: Wish,
 ) -> None:
-    own = [row for row in rows if row.agent_id == agent.agent_id]
     if not own:  # an agent of the session this one came from
         columns = _COLUMNS.format(copy="1", thinking="m.thinking" if wish.thinking else "NULL")
         sql = _OWN.format(columns=columns, more=" AND m.agent_id = ?")
@@ -229,7 +238,10 @@ def _turns(
         turn = by_id.get(row.turn_id or 0, current)
         if row.subtype == "queued_command" and (row.text or "").strip() == turn.prompt.strip():
             continue  # the turn began when the queue said so; this tells it once more
-        turn.items += _items([row], calls, prompts)
+        new = _items([row], calls, prompts)
+        if new and turn.items and _goes_on(turn.items[-1], new[0]):
+            turn.items.pop()
+        turn.items += new
     for left in reversed(waiting):
         begin(left, is_copied=False)
     return turns if turns[0].items else turns[1:]

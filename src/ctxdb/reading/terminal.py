@@ -25,15 +25,17 @@ MAX_DEPTH = 12  # of agents inside of agents
 NAME_COLUMNS = 6
 PROMPT_SIGN = "❯ "
 MIN_COLUMNS = 40
+UNCUT_COLUMNS = 1000  # where nobody looks but a program: one line, but nearly all of it
 _MARK_INK = {"ok": "green", "error": "red", "rejected": "yellow", "interrupted": "yellow"}
 
 
 class TerminalPage:
     """How to lay out: colours, width, and how much."""
 
-    def __init__(self, ink: Ink, columns: int, wish: Wish) -> None:
+    def __init__(self, ink: Ink, columns: int, wish: Wish, *, cut: bool = True) -> None:
         self.ink = ink
         self.columns = max(columns, MIN_COLUMNS)
+        self.room = self.columns if cut else UNCUT_COLUMNS  # for what is put into one line
         self.wish = wish
 
     def lines(self, reading: Reading, turns: Sequence[Turn] | None = None) -> Iterator[str]:
@@ -89,7 +91,7 @@ class TerminalPage:
             case "prompt":
                 yield from self._prompt(item.text, lead)
             case "note":
-                room = self.columns - width(lead) - width(item.label) - 4
+                room = self.room - width(lead) - width(item.label) - 4
                 label = self.ink("yellow", one_line(item.label))
                 yield f"{lead}· {label} {facts.short_line(item.text, max(room, 20))}"
             case "context":
@@ -115,7 +117,7 @@ class TerminalPage:
         mark = self.ink(_MARK_INK.get(call.status, "dim"), facts.MARKS.get(call.status, "?"))
         name = one_line(call.name)
         ending = facts.call_facts(call)
-        room = self.columns - width(lead) - max(width(name), NAME_COLUMNS) - width(ending) - 8
+        room = self.room - width(lead) - max(width(name), NAME_COLUMNS) - width(ending) - 8
         target = facts.short_line(call.target, max(room, 20))
         colour = "red" if call.status == "error" else "dim"
         row = (
@@ -151,7 +153,7 @@ class TerminalPage:
 
     def _agent(self, agent: Agent, lead: str, depth: int) -> Iterator[str]:
         ending = facts.agent_facts(agent)
-        room = self.columns - width(lead) - width(ending) - 6
+        room = self.room - width(lead) - width(ending) - 6
         title = facts.short_line(facts.agent_title(agent), max(room, 20))
         yield f"{lead}{self.ink('cyan', '↳')} {title}  {self.ink('dim', ending)}".rstrip()
         if depth > MAX_DEPTH:
