@@ -84,17 +84,17 @@ def on_terminal(world: World, *args: str, env: dict[str, str] | None = None) -> 
     os.close(child)
     said = b""
     deadline = time.monotonic() + 50
+    # Until the last writer has gone and all is read: Linux says so with an error, others with nothing.
     while time.monotonic() < deadline:
-        if select.select([parent], [], [], 0.2)[0]:
-            try:
-                part = os.read(parent, 65536)
-            except OSError:  # Linux says so when the last writer has gone
-                break
-            if not part:
-                break
-            said += part
-        elif process.poll() is not None:
+        if not select.select([parent], [], [], 0.2)[0]:
+            continue
+        try:
+            part = os.read(parent, 65536)
+        except OSError:
             break
+        if not part:
+            break
+        said += part
     code = process.wait(timeout=30)
     os.close(parent)
     return code, said.decode(errors="replace").replace("\r\n", "\n")

@@ -12,13 +12,14 @@ import stat
 from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from builder import World as Files
-from builder import fork, text
+from builder import copy_to, dumps, fork, text
 from ctxdb.reading.find import find_session
 from ctxdb.reading.load import Wish, load
 from ctxdb.reading.markdown import markdown
@@ -353,6 +354,42 @@ def test_jsonl_of_a_rewritten_transcript_is_made_from_the_rows(world: World, fil
     assert json.loads(line)["message"] == {"role": "user", "content": "the words that were read"}
     done = world.cli("export", one.session, "--format", "jsonl", "--no-sync")
     assert "made from the database" in done.stderr
+
+
+def test_jsonl_has_the_lines_of_a_copied_folder_once(world: World, files: Files) -> None:
+    one = files.session()
+    one.prompt("hello")
+    twin = copy_to(one, "-home-ada-twin")
+    twin.parent = one.parent
+    twin.prompt("only here")
+    fill(world, files)
+    made = lines_of(world, one.session)
+    assert sorted(made) == sorted(twin.data.splitlines())
+
+
+def test_jsonl_of_a_session_in_the_file_of_another_is_its_lines(world: World, files: Files) -> None:
+    one = files.session()
+    one.prompt("hello")
+    guest = one.prompt("from elsewhere", sessionId="abcdabcd-0000-4000-8000-000000000001")
+    fill(world, files)
+    assert lines_of(world, "abcdabcd") == [dumps(guest)]
+    (world.root / one.path).unlink()
+    [line] = lines_of(world, "abcdabcd")
+    assert json.loads(line)["message"]["content"] == "from elsewhere"
+
+
+def test_input_of_any_depth_is_exported(world: World, files: Files) -> None:
+    one = files.session()
+    one.prompt("go")
+    deep: Any = "bottom"
+    for _ in range(900):
+        deep = [deep]
+    one.tool("Bash", {"command": deep, "more": [[[]]]})
+    fill(world, files)
+    for format_ in ("md", "html", "jsonl"):
+        assert world.cli("export", "last", "-f", format_).returncode == 0
+    assert world.cli("show", "--tools").returncode == 0
+    assert world.cli("search", "bottom").returncode == 0
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -170,7 +170,20 @@ def test_runs_of_signs_in_tool_calls_are_found(world: World, files: Files) -> No
 
 def test_bad_syntax_is_plain_words_and_never_an_error(world: World, files: Files) -> None:
     say(world, files, "tide")
-    for bad in ('"', "(", "OR", "a OR", '" OR "', "text:tide", "{a}", "NEAR(", "*", "tide +"):
+    for bad in (
+        "x" * 200_000,
+        "_" * 60_000 + "한",
+        '"',
+        "(",
+        "OR",
+        "a OR",
+        '" OR "',
+        "text:tide",
+        "{a}",
+        "NEAR(",
+        "*",
+        "tide +",
+    ):
         look(world, bad)
     assert found(world, "^tide") == ["[tide]"]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.query.snippets import Snippet, beginning, snippet
 from ctxdb.reading.facts import MARKS, short_line
 from ctxdb.reading.find import resume_command, shell_word, short_id
+from ctxdb.reading.objects import parsed
 from ctxdb.reading.units import day_and_time
 from ctxdb.text import one_line, printable
 
@@ -131,10 +132,10 @@ def _around(
 
 def _values(text: str) -> str:
     """The values of a call's input as text: a person looks for those, not for JSON."""
-    try:
-        waiting: list[Any] = [json.loads(text or "{}")]
-    except ValueError:
+    value = parsed(text)
+    if value is None:
         return text
+    waiting: list[Any] = [value]
     found: list[str] = []
     while waiting:
         value = waiting.pop()

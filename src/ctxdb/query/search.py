@@ -27,6 +27,7 @@ ENOUGH = 100  # rows from the index that make reading others needless
 SCANNED_MESSAGES = 80_000  # newest rows that are read for what the index does not know
 SCANNED_TOOLS = 5000
 BUDGET_SECONDS = 1.5  # for each index; what is found by then is ranked
+LONGEST = 1000  # characters of a word that are looked for to the letter
 STEPS = 20_000  # of SQLite, between two looks at the clock
 PER_SESSION = 3  # hits shown of one session, unless only one is asked for
 RANK_DAMPING = 8  # the lower, the more the first places are worth
@@ -267,7 +268,8 @@ def _scanned(
 def _containing(table: _Table, words: list[Word]) -> tuple[str, tuple[str, ...]]:
     where, values = "", []
     for word in words:
-        escaped = word.text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+        # SQLite has a longest pattern; nobody types so much that its beginning would not do.
+        escaped = word.text[:LONGEST].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
         tests = " OR ".join(f"{table.name}.{text} LIKE ? ESCAPE '\\'" for text in table.texts)
         where += f" AND ({tests})"
         values += [f"%{escaped}%"] * len(table.texts)

@@ -8,20 +8,21 @@ as the database knows it, and carries ``"reconstructed": true``.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.identity import mark_of, open_regular
+from ctxdb.reading.objects import parsed_object
+from ctxdb.reading.source import Place, read_line
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-CHUNK = 1 << 20
-
 _FILES = (
-    'SELECT id, path, path_bytes, "offset", mark FROM source_files WHERE session_id = ?'
+    'SELECT id, path, path_bytes, "offset", mark, agent_id FROM source_files WHERE session_id = ?'
     " ORDER BY agent_id IS NOT NULL, id"
 )
 _ENTRIES = """
@@ -41,38 +42,52 @@ _MESSAGE = (
 
 
 class Sources:
-    """The lines of a session; after reading, how many files were copied and how many made again."""
+    """The lines of a session; after reading, which files were made again."""
 
     def __init__(self, conn: sqlite3.Connection, session_id: str) -> None:
         self._conn = conn
         self._session_id = session_id
-        self.copied = 0
         self.remade: list[str] = []
 
     def __iter__(self) -> Iterator[bytes]:
         files = self._conn.execute(_FILES, (self._session_id,)).fetchall()
-        for file_id, path, path_bytes, offset, mark in files:
+        if not files:
+            yield from self._lines_among_others()
+        thread = [agent_id for *_, agent_id in files]
+        seen: set[bytes] = set()  # hashes of lines, where a file may be a copy of one before
+        for nth, (file_id, path, path_bytes, offset, mark, agent_id) in enumerate(files):
             fd = _unchanged(path_bytes or path, offset, mark)
-            if fd is None:
-                self.remade.append(path)
-                yield from self._remake(file_id)
+            lines = self._remake(file_id, path) if fd is None else _lines(fd, offset)
+            if thread.count(agent_id) == 1:
+                yield from lines
                 continue
-            self.copied += 1
-            try:
-                at = 0
-                while at < offset and (data := os.pread(fd, min(CHUNK, offset - at), at)):
-                    yield data
-                    at += len(data)
-            finally:
-                os.close(fd)
+            if nth and thread[nth - 1] != agent_id:
+                seen.clear()
+            before = frozenset(seen)
+            for line in lines:
+                key = hashlib.blake2b(line, digest_size=16).digest()
+                seen.add(key)
+                if key not in before:
+                    yield line
 
-    def _remake(self, file_id: int) -> Iterator[bytes]:
+    def _lines_among_others(self) -> Iterator[bytes]:
+        """A session without a file of its own: its lines in the files of others."""
+        rows = self._conn.execute(
+            "SELECT m.id, m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 0"
+            " FROM messages m"
+            " JOIN source_files f ON f.id = m.source_file_id WHERE m.session_id = ?"
+            " ORDER BY m.source_file_id, m.byte_start",
+            (self._session_id,),
+        ).fetchall()
+        for message_id, *place in rows:
+            line = read_line(Place(*place))
+            yield _dumps(self._entry(message_id)) if line is None else line + b"\n"
+
+    def _remake(self, file_id: int, path: str) -> Iterator[bytes]:
+        self.remade.append(path)
         for _, _, message_id, data in self._conn.execute(_ENTRIES, {"file": file_id}).fetchall():
-            entry = _loads(data) if message_id is None else self._entry(message_id)
-            text = json.dumps(
-                {**entry, "reconstructed": True}, ensure_ascii=False, separators=(",", ":")
-            )
-            yield text.encode(errors="replace") + b"\n"
+            entry = parsed_object(data) if message_id is None else self._entry(message_id)
+            yield _dumps(entry)
 
     def _entry(self, message_id: int) -> dict[str, Any]:
         row = self._conn.execute(_MESSAGE, (message_id,)).fetchone()
@@ -121,7 +136,9 @@ class Sources:
             "SELECT tool_use_id, raw_name, input FROM tool_uses WHERE message_id = ? ORDER BY id",
             (message_id,),
         ):
-            content.append({"type": "tool_use", "id": id_, "name": name, "input": _loads(given)})
+            content.append(
+                {"type": "tool_use", "id": id_, "name": name, "input": parsed_object(given)}
+            )
         return content
 
     def _results(self, message_id: int) -> list[dict[str, Any]]:
@@ -137,6 +154,21 @@ class Sources:
         ]
 
 
+def _dumps(entry: dict[str, Any]) -> bytes:
+    marked = {**entry, "reconstructed": True}
+    text = json.dumps(marked, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace") + b"\n"
+
+
+def _lines(fd: int, offset: int) -> Iterator[bytes]:
+    """The lines up to a place, as they are; closes the file."""
+    with os.fdopen(fd, "rb") as file:
+        left = offset
+        while left > 0 and (line := file.readline(left)):
+            yield line
+            left -= len(line)
+
+
 def _unchanged(path: str | bytes, offset: int, mark: bytes | None) -> int | None:
     """Open the file if it still is what was read; the caller closes it."""
     try:
@@ -150,11 +182,3 @@ def _unchanged(path: str | bytes, offset: int, mark: bytes | None) -> int | None
         pass
     os.close(fd)
     return None
-
-
-def _loads(text: str | None) -> dict[str, Any]:
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

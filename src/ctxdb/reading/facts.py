@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from ctxdb.reading.objects import parsed
 from ctxdb.reading.units import counted, duration, milliseconds_between, money, period, tokens
 from ctxdb.text import clip, one_line
 
@@ -130,13 +131,14 @@ def others_line(agents: list[Agent]) -> str:
 
 def input_lines(call: Call) -> list[tuple[str, str]]:
     """The input by name, each value as text; one nameless value where it is not an object."""
+    found = parsed(call.input or "{}")
     try:
-        found = json.loads(call.input or "{}")
-    except ValueError:
-        return [("", call.input or "")]
-    if not isinstance(found, dict):
-        return [("", call.input or "")]
-    return [
-        (name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-        for name, value in found.items()
-    ]
+        if isinstance(found, dict):
+            return [(name, _as_text(value)) for name, value in found.items()]
+    except RecursionError:
+        pass
+    return [("", call.input or "")]
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

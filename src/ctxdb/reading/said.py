@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ctxdb.reading.model import Said
+from ctxdb.reading.objects import parsed_object
 
 if TYPE_CHECKING:
     from ctxdb.reading.load import Row
@@ -68,7 +68,7 @@ def _interruption(text: str, _: Row) -> Said:
 
 
 def _system(text: str, row: Row) -> Said | None:
-    data = _data(row)
+    data = parsed_object(row.data)
     match row.subtype:
         case "compact_boundary":
             facts = data.get("compactMetadata")
@@ -94,7 +94,7 @@ def _system(text: str, row: Row) -> Said | None:
 
 
 def _attachment(text: str, row: Row) -> Said | None:
-    data = _data(row)
+    data = parsed_object(row.data)
     match row.subtype:
         case "file" | "nested_memory" | "edited_text_file":
             path = data.get("displayPath") or data.get("filename") or data.get("path") or "a file"
@@ -104,14 +104,6 @@ def _attachment(text: str, row: Row) -> Said | None:
         case "hook_blocking_error" | "hook_non_blocking_error" | "hook_error_during_execution":
             return Said("note", text, label="hook")
     return None
-
-
-def _data(row: Row) -> dict[str, Any]:
-    try:
-        found = json.loads(row.data or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 _BY_KIND = {

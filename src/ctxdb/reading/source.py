@@ -6,14 +6,14 @@ so what is read there is checked before it is shown: it must be the entry with t
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import CtxdbError
 from ctxdb.identity import open_regular
 from ctxdb.reading.find import LAST
+from ctxdb.reading.objects import parsed
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,9 @@ class Line(NamedTuple):
     note: str = ""
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
+    """Where an entry stands."""
+
     uuid: str
     path: str
     path_bytes: bytes | None
@@ -60,9 +62,11 @@ FROM messages m JOIN source_files f ON f.id = m.source_file_id WHERE m.id = ?
 
 def source_line(conn: sqlite3.Connection, uuid: str) -> Line:
     """The line of the entry with this uuid (or the only one that begins so), checked."""
-    wanted = uuid.strip().lower()
-    rows = conn.execute(_PLACES, {"first": wanted, "last": wanted + LAST}).fetchall()
-    rows = [row for row in rows if row[0].lower() == wanted] or rows
+    wanted = uuid.strip()
+    rows = []
+    for form in dict.fromkeys((wanted, wanted.lower())):
+        rows += conn.execute(_PLACES, {"first": form, "last": form + LAST}).fetchall()
+    rows = [row for row in rows if row[0].lower() == wanted.lower()] or rows
     if not wanted or not rows:
         raise CtxdbError(f"no entry has the uuid {uuid!r}")
     if len({row[0] for row in rows}) > 1:
@@ -70,11 +74,11 @@ def source_line(conn: sqlite3.Connection, uuid: str) -> Line:
             f"{len({row[0] for row in rows})} entries begin with {uuid!r}; give all of it"
         )
     rows.sort(key=lambda row: row[5])
-    places = [_Place(*row[:6]) for row in rows]
+    places = [Place(*row[:6]) for row in rows]
     message_id = rows[0][6]
-    places += [_Place(*row) for row in conn.execute(_COPIES, (message_id, message_id))]
+    places += [Place(*row) for row in conn.execute(_COPIES, (message_id, message_id))]
     for nth, place in enumerate(places):
-        data = _read(place)
+        data = read_line(place)
         if data is None:
             continue
         if nth and place.path != places[0].path:
@@ -83,13 +87,13 @@ def source_line(conn: sqlite3.Connection, uuid: str) -> Line:
     raise CtxdbError(f"{_why(places[0])}; the database has what it said, not its exact bytes")
 
 
-def _why(place: _Place) -> str:
+def _why(place: Place) -> str:
     if not os.path.lexists(place.path_bytes or place.path):
         return f"{place.path} is gone"
     return f"{place.path} has changed: the line is no longer at byte {place.start}"
 
 
-def _read(place: _Place) -> bytes | None:
+def read_line(place: Place) -> bytes | None:
     """The bytes at a place, if they are still the entry they were."""
     if not 0 < place.length < MAX_LINE:
         return None
@@ -125,9 +129,8 @@ def _pread(fd: int, length: int, start: int) -> bytes:
 
 def _uuids(data: bytes) -> Iterator[str]:
     """The uuids that a line gives an entry: its own, and that of the entry wrapped in it."""
-    try:
-        entry: Any = json.loads(data)
-    except ValueError:
+    entry = parsed(data)
+    if entry is None:
         # Mended when it was stored (bytes that are no text): look for the key.
         if not (data.startswith(b"{") and data.rstrip().endswith(b"}")):
             return
