@@ -84,7 +84,7 @@ def on_terminal(world: World, *args: str, env: dict[str, str] | None = None) -> 
     os.close(child)
     said = b""
     deadline = time.monotonic() + 50
-    # Until the last writer has gone and all is read: Linux says so with an error, others with nothing.
+    # Until the last writer has gone and all is read: Linux says so with an error.
     while time.monotonic() < deadline:
         if not select.select([parent], [], [], 0.2)[0]:
             continue
