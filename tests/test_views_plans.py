@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ctxdb import canned
+from ctxdb.query.build import Ask, build
 from viewlab import demo_database
 
 if TYPE_CHECKING:
@@ -169,3 +170,21 @@ def test_what_is_rare_or_only_counted_is_not_read_whole(
     conn: sqlite3.Connection, view: str, index: str
 ) -> None:
     assert index in plan(conn, f"SELECT * FROM {view}")
+
+
+OF_REQUESTS = [
+    view.name
+    for view in canned.all_views()
+    if canned.Filter("_costs", "timestamp") in view.filters.get("since", ())
+]
+
+
+@pytest.mark.parametrize("name", OF_REQUESTS)
+def test_a_period_of_requests_goes_by_the_index_of_time(
+    conn: sqlite3.Connection, name: str
+) -> None:
+    asked = build(Ask(name, since=SINCE), conn)
+    rows = conn.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
+    found = "\n".join(row[3] for row in rows)
+    assert "usage_timestamp (timestamp>?)" in found
+    assert "SCAN u USING" not in found
