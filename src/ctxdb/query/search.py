@@ -10,16 +10,16 @@ waits. So only the newest CANDIDATES rows that fit are ranked: rows are numbered
 
 from __future__ import annotations
 
-import sqlite3
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ctxdb.query.budget import rows_within
 from ctxdb.query.vocabulary import corrected, near, open_vocabulary, spelling
 from ctxdb.query.words import Node, Word, expression, is_plain, parse, quoted, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    import sqlite3
+    from collections.abc import Iterator
 
 CANDIDATES = 3000  # rows that are ranked, of each index
 RANKED = 300  # of these, the best that are looked at more closely
@@ -28,7 +28,6 @@ SCANNED_MESSAGES = 80_000  # newest rows that are read for what the index does n
 SCANNED_TOOLS = 5000
 BUDGET_SECONDS = 1.5  # for each index; what is found by then is ranked
 LONGEST = 1000  # characters of a word that are looked for to the letter
-STEPS = 20_000  # of SQLite, between two looks at the clock
 PER_SESSION = 3  # hits shown of one session, unless only one is asked for
 RANK_DAMPING = 8  # the lower, the more the first places are worth
 
@@ -248,7 +247,8 @@ def _matching(
         f" WHERE {table.index} MATCH ?{table.where}{letters}"
         f" ORDER BY {table.index}.rowid DESC LIMIT ?"
     )
-    return _within_budget(conn, sql, (match, *table.values, *values, CANDIDATES))
+    found = (match, *table.values, *values, CANDIDATES)
+    return rows_within(conn, sql, found, BUDGET_SECONDS)
 
 
 def _scanned(
@@ -262,7 +262,7 @@ def _scanned(
         f" (SELECT max(id) FROM {table.name}) - {table.scanned}{where}{letters}"
         f" ORDER BY {table.name}.id DESC LIMIT ?"
     )
-    return _within_budget(conn, sql, (*table.values, *values, RANKED))
+    return rows_within(conn, sql, (*table.values, *values, RANKED), BUDGET_SECONDS)
 
 
 def _containing(table: _Table, words: list[Word]) -> tuple[str, tuple[str, ...]]:
@@ -274,27 +274,6 @@ def _containing(table: _Table, words: list[Word]) -> tuple[str, tuple[str, ...]]
         where += f" AND ({tests})"
         values += [f"%{escaped}%"] * len(table.texts)
     return where, tuple(values)
-
-
-def _within_budget(
-    conn: sqlite3.Connection, sql: str, values: Iterable[object]
-) -> tuple[list[tuple[int, float]], bool]:
-    """The rows that come before the time is over, and whether it was."""
-    until = time.monotonic() + BUDGET_SECONDS
-    conn.set_progress_handler(lambda: time.monotonic() > until, STEPS)
-    rows: list[tuple[int, float]] = []
-    try:
-        for row in conn.execute(sql, tuple(values)):
-            rows.append(row)  # noqa: PERF402 - what came before an interruption is kept
-    except sqlite3.OperationalError as e:
-        if e.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
-            raise
-        if time.monotonic() < until:  # Ctrl-C, which sqlite3 swallows while the clock is asked
-            raise KeyboardInterrupt from e
-        return rows, True
-    finally:
-        conn.set_progress_handler(None, 0)
-    return rows, False
 
 
 # -- what is shown ---------------------------------------------------------------------------------
