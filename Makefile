@@ -16,10 +16,10 @@ NO_TRANSCRIPTS = import sys; from ctxdb import config, discover; \
 	sys.stdout.flush(); sys.exit(4)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test retest lint fmt bench build crash soak docs check
+.PHONY: help run test retest lint fmt bench build crash soak docs crosscheck check
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you have none
 	@$(BIN)/python -c '$(NO_TRANSCRIPTS)' 2>/dev/null; \
@@ -44,6 +44,9 @@ fmt: $(VENV)/.dev ## Format the code
 
 bench: $(VENV)/.dev ## Measure speed and memory
 	$(BIN)/python bench/run.py
+
+crosscheck: $(VENV)/.dev ## Compare tokens and costs with ccusage (needs npm)
+	$(BIN)/python bench/crosscheck.py
 
 crash: $(VENV)/.dev ## Run the longest tests: hundreds of crashes, millions of lines
 	$(BIN)/pytest -m "crash or slow"

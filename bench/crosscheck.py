@@ -81,7 +81,7 @@ def ours(conn: sqlite3.Connection) -> tuple[ByModel, dict[str, float]]:
     return tokens, cost
 
 
-# -- the rules by which we differ: what ccusage has more (or less, below zero) ----------------------
+# -- the rules by which we differ: what ccusage has more (or less, below zero) ---------------------
 
 
 def without_request_id(conn: sqlite3.Connection) -> ByModel:
@@ -105,7 +105,7 @@ def without_request_id(conn: sqlite3.Connection) -> ByModel:
 
 
 def written_with_spaces(conn: sqlite3.Connection) -> ByModel:
-    """ccusage looks for `"usage":{` and passes over lines written as `"usage": {`."""
+    """JSON with spaces: ccusage only looks at lines with `"usage":{` in them."""
     more: ByModel = defaultdict(lambda: dict.fromkeys(KINDS, 0))
     spaced = set()
     for file_id, path in conn.execute("SELECT id, path FROM source_files"):
