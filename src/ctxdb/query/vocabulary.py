@@ -21,8 +21,8 @@ INDEXES = ("messages_fts", "tool_uses_fts")
 MAX_TERMS = 300  # of one word: an expression stays short enough
 LAST = "\U0010ffff"
 NEAR_SECONDS = 0.25  # to look for what was perhaps meant
-# For one range. Who writes Chinese has a million words in the index; what is not seen of them in time
-# is found by reading the newest messages themselves, which is quicker then.
+# For one range. Who writes Chinese has a million words in the index; what is not seen of them in
+# time is found by reading the newest messages themselves, which is quicker then.
 RANGE_SECONDS = 0.1
 
 
