@@ -23,12 +23,11 @@ from ctxdb.commands.output import note
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from ctxdb.config import Config
     from ctxdb.progress import Progress
 
-    Stat = tuple[int, int, int, int, int]  # size, mtime_ns, ctime_ns, ino, dev
+    Stat = tuple[int, int, int]  # size, ctime_ns, ino
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
 STALE_SECONDS = 10.0  # what another process has not taken in for so long is worth a word
@@ -89,85 +88,74 @@ def look(config: Config) -> Glance | None:
     """Compare; None where this database is not made from these roots, or cannot be read."""
     import sqlite3
 
+    from ctxdb.store.connection import open_reader
+    from ctxdb.store.version import applied, is_current
+
     try:
-        known, roots, is_current = _remembered(config.db_path)
+        conn = open_reader(config.db_path)
+        try:
+            glance = Glance()
+            glance.nothing_new = is_current(conn)
+            if not glance.nothing_new and not applied(conn):
+                return glance  # an empty file
+            roots = {row[0] for row in conn.execute("SELECT DISTINCT root FROM source_files")}
+            if roots and roots.isdisjoint(_as_stored(root) for root in config.roots):
+                return None
+            _compare(conn, config.roots, glance)
+            return glance
+        finally:
+            conn.close()
     except sqlite3.Error:
         return None  # whoever asks next says what is wrong with it
-    if roots and roots.isdisjoint(_as_stored(root) for root in config.roots):
-        return None
-    glance = Glance()
-    glance.nothing_new = is_current
-    for path, found in _transcripts(config.roots):
-        remembered = known.pop(path, None)
-        if remembered is None:
-            remembered = known.pop(_as_stored(path), None)
-        if remembered is None:
-            glance.nothing_new = False
-            _behind(glance, found, 0)
-        elif remembered[0] == found:
-            if remembered[1] == "new":
-                glance.nothing_new = False
-                _behind(glance, found, remembered[2])
-        elif remembered[1] != "unreadable" or os.access(path, os.R_OK):
-            glance.nothing_new = False
-            _behind(glance, found, remembered[2])
-    if any(state != "missing" and _gone(path) for path, (_, state, _) in known.items()):
+
+
+def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -> None:
+    # Every column costs a millisecond for some thousand files. Whatever changes a file changes its
+    # ctime, and what takes its place has another inode.
+    known: dict[str, Stat] = {}
+    for path, size, ctime_ns, ino in conn.execute(
+        "SELECT path, size, ctime_ns, ino FROM source_files WHERE state IN ('ok', 'partial')"
+    ):
+        known[path] = (size, ctime_ns, ino)
+    unsettled = dict(
+        conn.execute("SELECT path, state FROM source_files WHERE state NOT IN ('ok', 'partial')")
+    )
+    for path, found in _changed(roots, known):
+        stored = _as_stored(path)
+        if stored != path and known.pop(stored, None) == _stat(found):
+            continue
+        known.pop(stored, None)
+        if unsettled.get(stored) == "unreadable" and not os.access(path, os.R_OK):
+            continue
         glance.nothing_new = False
-    return glance
+        row = conn.execute('SELECT "offset" FROM source_files WHERE path = ?', (stored,)).fetchone()
+        left = found.st_size - (row[0] if row else 0)
+        if left > 0:
+            glance.behind += left
+            if not glance.oldest_ns or found.st_mtime_ns < glance.oldest_ns:
+                glance.oldest_ns = found.st_mtime_ns
+    # Below a folder that cannot be listed, or outside of these roots, a file may well be there.
+    if any(not os.path.lexists(path) for path in known):
+        glance.nothing_new = False
 
 
-def _behind(glance: Glance, found: Stat, offset: int) -> None:
-    size, mtime_ns = found[:2]
-    glance.behind += max(size - offset, 0)
-    if size > offset and (not glance.oldest_ns or mtime_ns < glance.oldest_ns):
-        glance.oldest_ns = mtime_ns
+def _changed(
+    roots: tuple[str, ...], known: dict[str, Stat]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """All transcripts that are not as they are known, as ctxdb.discover finds them.
 
-
-def _gone(path: str) -> bool:
-    # Below a folder that cannot be listed, or outside of these roots, it may well be there.
-    return not os.path.lexists(path)
-
-
-def _remembered(
-    db_path: Path,
-) -> tuple[dict[str, tuple[Stat, str, int]], set[str], bool]:
-    """Every file's stat, state and offset; all roots; and whether the schema is this version's."""
-    from ctxdb.store.connection import open_reader
-    from ctxdb.store.version import is_current
-
-    conn = open_reader(db_path)
-    try:
-        known: dict[str, tuple[Stat, str, int]] = {}
-        roots: set[str] = set()
-        current = is_current(conn)
-        if current or _has_sources(conn):
-            for path, root, state, offset, *found in conn.execute(
-                'SELECT path, root, state, "offset", size, mtime_ns, ctime_ns, ino, dev'
-                " FROM source_files"
-            ):
-                known[path] = (tuple(found), state, offset)
-                roots.add(root)
-        return known, roots, current
-    finally:
-        conn.close()
-
-
-def _has_sources(conn: sqlite3.Connection) -> bool:
-    found = conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'source_files'").fetchone()
-    return found is not None
-
-
-def _transcripts(roots: tuple[str, ...]) -> Iterator[tuple[str, Stat]]:
-    """All transcripts by path and stat, as ctxdb.discover finds them; what fails is passed over."""
+    Takes out of `known` what it has seen. What cannot be looked at is passed over.
+    """
     seen: set[tuple[int, int]] = set()
     for root in sorted(roots, key=lambda root: os.path.realpath(root).count(os.sep)):
         try:
             info = os.stat(root)  # noqa: PTH116
         except (OSError, ValueError):
             continue
-        waiting = [(root, info.st_dev, info.st_ino)]
+        waiting = [(root, info.st_ino)]
+        dev = info.st_dev
         while waiting:
-            folder, dev, ino = waiting.pop()
+            folder, ino = waiting.pop()
             if (dev, ino) in seen:
                 continue
             seen.add((dev, ino))
@@ -177,24 +165,26 @@ def _transcripts(roots: tuple[str, ...]) -> Iterator[tuple[str, Stat]]:
                 continue
             with entries:
                 for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, dev, entry.inode()))
-                    elif entry.name.endswith(SUFFIX) and entry.name != JOURNAL:
+                    if entry.name.endswith(SUFFIX):
+                        if entry.name == JOURNAL:
+                            continue
                         try:
                             info = entry.stat(follow_symlinks=False)
                         except OSError:
                             continue
-                        if stat.S_ISREG(info.st_mode):
-                            yield (
-                                entry.path,
-                                (
-                                    info.st_size,
-                                    info.st_mtime_ns,
-                                    info.st_ctime_ns,
-                                    info.st_ino,
-                                    info.st_dev,
-                                ),
-                            )
+                        path = entry.path
+                        if known.get(path) == _stat(info):
+                            del known[path]
+                        elif stat.S_ISREG(info.st_mode):
+                            yield path, info
+                        elif stat.S_ISDIR(info.st_mode):
+                            waiting.append((path, info.st_ino))
+                    elif entry.is_dir(follow_symlinks=False):
+                        waiting.append((entry.path, entry.inode()))
+
+
+def _stat(info: os.stat_result) -> Stat:
+    return info.st_size, info.st_ctime_ns, info.st_ino
 
 
 def _as_stored(path: str) -> str:
@@ -256,7 +246,7 @@ def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
 
 def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     """There is no database yet: an answer from a part of it would be worth nothing."""
-    total = sum(found[0] for _, found in _transcripts(config.roots))
+    total = sum(found.st_size for _, found in _changed(config.roots, {}))
     if not total:
         return
     from ctxdb.ingest import sync
