@@ -19,6 +19,12 @@ from demo_db import demo_folder
 
 # They go on until they are stopped, or change the machine; their own tests run them.
 APART = ("watch", "daemon", "serve", "demo", "archive", "restore", "rebuild", "forget", "redact")
+# What has to be there before: the example that makes it.
+AFTER = {
+    "ctxdb prices remove kimi-k3": "ctxdb prices add kimi-k3",
+    "ctxdb prices remove claude-opus-5": "ctxdb prices add claude-opus-5",
+    "ctxdb prices import": "ctxdb prices export prices.csv",
+}
 _EXAMPLES = re.compile(r"\bExamples?:\n(.*)", re.DOTALL)
 
 
@@ -27,7 +33,8 @@ def from_help() -> list[str]:
     for where in COMMANDS.values():
         text = _EXAMPLES.search(load(where).__doc__ or "")
         assert text, f"{where} has no example"
-        found += [line.strip() for line in text[1].splitlines() if line.strip()]
+        whole = re.sub(r"\\\n\s*", "", text[1])  # a line that goes on in the next
+        found += [line.strip() for line in whole.splitlines() if line.strip()]
     return found
 
 
@@ -57,6 +64,14 @@ def command_of(example: str) -> str:
 EXAMPLES = [*dict.fromkeys([*from_help(), *from_sql()])]
 
 
+def before(example: str) -> list[str]:
+    return [
+        next(one for one in EXAMPLES if one.startswith(made))
+        for wanted, made in AFTER.items()
+        if example.startswith(wanted)
+    ]
+
+
 @pytest.fixture
 def place(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The demo as if it were one's own, and an empty folder to stand in."""
@@ -74,7 +89,7 @@ def place(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made_for(example: str, place: Path) -> str:
     """Other folders than one's own are below the test's."""
-    (place / "backup/laptop/projects").mkdir(parents=True)
+    (place / "backup/laptop/projects").mkdir(parents=True, exist_ok=True)
     return re.sub(r"(?<![\w~.])/(tmp|backup)\b", f"{place}/\\1", example).replace(
         f"{place}/tmp", str(place)
     )
@@ -89,13 +104,14 @@ def test_the_example_works(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", words_of(made_for(example, place)))
-    monkeypatch.setattr(sys, "argv", [os.path.expanduser(word) for word in sys.argv])
-    with pytest.raises(SystemExit) as left:
-        entry.main()
-    told = capsys.readouterr()
-    assert not left.value.code, told.err
-    assert "Traceback" not in told.err
+    for one in [*before(example), example]:
+        words = words_of(made_for(one, place))
+        monkeypatch.setattr(sys, "argv", [os.path.expanduser(word) for word in words])
+        with pytest.raises(SystemExit) as left:
+            entry.main()
+        told = capsys.readouterr()
+        assert not left.value.code, told.err
+        assert "Traceback" not in told.err
 
 
 @pytest.mark.parametrize(
