@@ -2,7 +2,8 @@
 -- index slows the first sync: the rare kinds of messages, and calls that did not end well.
 
 -- Compactions, failures of the API, interruptions: 2 % of the messages.
-CREATE INDEX messages_notices ON messages(kind, subtype, timestamp) WHERE kind IN ('system', 'interruption', 'synthetic');
+CREATE INDEX messages_notices ON messages(kind, subtype, timestamp) 
+  WHERE kind = 'system' OR kind = 'interruption' OR kind = 'synthetic'; -- IN would fill a temporary table for each row
 
 -- Errors, refusals, and calls without a result: 5 % of the calls.
 CREATE INDEX tool_uses_not_ok ON tool_uses(status, started_at) WHERE status <> 'ok';

@@ -27,7 +27,7 @@ SELECT m.timestamp, p.name AS project, CASE m.subtype WHEN 'compact_boundary' TH
 FROM (
   SELECT *, coalesce(json_extract(data, '$.compactMetadata'), json_extract(data, '$.microcompactMetadata'), '{}') AS meta
   FROM messages
-  WHERE kind IN ('system', 'interruption', 'synthetic') AND kind = 'system' AND subtype IN ('compact_boundary', 'microcompact_boundary')
+  WHERE kind = 'system' AND subtype IN ('compact_boundary', 'microcompact_boundary')
 ) m
 LEFT JOIN sessions s ON s.id = m.session_id
 LEFT JOIN projects p ON p.id = s.project_id

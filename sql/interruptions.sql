@@ -37,5 +37,5 @@ LEFT JOIN tool_uses u ON u.id = (
     ORDER BY a.byte_start DESC LIMIT 1
   )
 )
-WHERE m.kind IN ('system', 'interruption', 'synthetic') AND m.kind = 'interruption' AND m.is_sidechain = 0
+WHERE m.kind = 'interruption' AND m.is_sidechain = 0
 ORDER BY m.timestamp DESC, m.id DESC

@@ -33,7 +33,7 @@ def export(
     session: Annotated[
         str | None,
         Argument(
-            "[SESSION]",
+            "SESSION",
             help="The beginning of its id, its slug, or last.",
             complete="ctxdb.query.complete:sessions",
         ),

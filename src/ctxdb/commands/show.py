@@ -23,7 +23,7 @@ def show(
     session: Annotated[
         str,
         Argument(
-            "[SESSION]",
+            "SESSION",
             help="The beginning of its id, its slug, or last.",
             complete="ctxdb.query.complete:sessions",
             default_text="last",
