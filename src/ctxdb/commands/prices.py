@@ -50,7 +50,7 @@ def list_(
     \b
     Examples:
       ctxdb prices
-      ctxdb prices --model opus
+      ctxdb prices list --model opus
     """
     from ctxdb.prices.edit import listed
     from ctxdb.store.prices import COLUMNS
