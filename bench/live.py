@@ -16,6 +16,7 @@ import sqlite3
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -229,8 +230,16 @@ def many(folder: Path, files: int, rate: float, seconds: float, goal: str) -> No
 
 def main(folder: Path, only: str | None = None) -> None:
     """Measure everything, or one of latency, idle, twenty, storm."""
-    os.environ["XDG_RUNTIME_DIR"] = str(folder / "run")
-    (folder / "run").mkdir(mode=0o700, exist_ok=True)
+    # In memory, as the runtime folder of a login is: the health file is no write to disk.
+    memory = Path("/dev/shm")  # noqa: S108
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else folder) as runtime:
+        os.environ["XDG_RUNTIME_DIR"] = runtime
+        os.environ["XDG_STATE_HOME"] = str(folder / "state")
+        measure(folder, only)
+
+
+def measure(folder: Path, only: str | None) -> None:
+    """Measure what is asked for."""
     if only in (None, "latency"):
         latency(folder)
     if only in (None, "twenty"):

@@ -9,6 +9,7 @@ The goals (printed beside what is measured):
 - a sync with nothing new takes under 0.3 s for 1,000 files
 - one appended line costs the same in a large file as in a small one
 - each view that sums money answers in under 150 ms with 30,000 requests in 500 MB of transcripts
+- the daemon's: see live.py
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import time
 from pathlib import Path
 
 import corpus
+import live
 import orjson
 from shell import shell
 from views import views
@@ -183,7 +185,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mb", type=int, default=250)
     parser.add_argument("--keep", type=Path, help="keep the corpus here between runs")
-    parser.add_argument("--only", choices=["full", "nothing", "line", "shell", "views"])
+    parser.add_argument("--only", choices=["full", "nothing", "line", "shell", "views", "live"])
     options = parser.parse_args()
     folder = options.keep or Path(tempfile.mkdtemp(prefix="ctxdb-bench-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -199,6 +201,8 @@ def main() -> None:
             shell(folder, max(options.mb, 500))
         if options.only in (None, "views"):
             views(folder, sync, max(options.mb, 500))
+        if options.only in (None, "live"):
+            live.main(folder)
     finally:
         if options.keep is None:
             shutil.rmtree(folder)

@@ -28,7 +28,7 @@ PATIENCE = 60.0
 WATCH = [sys.executable, "-P", "-m", "ctxdb"]
 
 
-def until(fact: Callable[[], Any], what: str = "", seconds: float = PATIENCE) -> Any:
+def until(fact: Callable[[], Any], what: Any = "", seconds: float = PATIENCE) -> Any:
     """Ask until the answer is true."""
     __tracebackhide__ = True
     give_up = time.monotonic() + seconds
@@ -37,6 +37,7 @@ def until(fact: Callable[[], Any], what: str = "", seconds: float = PATIENCE) ->
         if answer:
             return answer
         if time.monotonic() > give_up:
+            what = what() if callable(what) else what
             raise AssertionError(f"still not so after {seconds:.0f} s: {what or answer!r}")
         time.sleep(0.01)
 
@@ -117,7 +118,7 @@ class Live:
             assert self.process.poll() is None, self.stderr()
             return self.health().state in states
 
-        until(there, f"{states}; {self.health()}; {self.stderr()}")
+        until(there, lambda: f"{states}; {self.health()}; {self.stderr()}")
         return self
 
     def send(self, number: int) -> None:
@@ -167,8 +168,11 @@ def inside(
     thread = threading.Thread(target=run)
     thread.start()
     try:
-        until(lambda: failed or daemon.health.state == "watching", said.getvalue())
+        until(lambda: failed or daemon.health.state == "watching", said.getvalue)
         yield daemon
+    except BaseException as e:
+        e.add_note(f"{daemon.health}\n{said.getvalue()}")
+        raise
     finally:
         daemon.stop()
         thread.join(PATIENCE)

@@ -661,6 +661,26 @@ def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
     world.settled(range(3))
 
 
+def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        world.db.rename(world.db.with_name("away.db"))
+        world.db.write_bytes(b"not a database, but somebody's file " * 100)
+        until(lambda: daemon.health.state == "waiting")
+        assert "is not a SQLite database" in daemon.health.why
+        world.append(line(2))
+        assert world.db.read_bytes().startswith(b"not a database")
+        world.db.unlink()
+        has(world, 3)
+        until(lambda: daemon.health.state == "watching")
+    world.settled(range(3))
+
+
 def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world: World) -> None:
     world.write(lines(0))
     world.sync()
@@ -694,26 +714,20 @@ def test_case_65_a_copy_over_the_live_file_is_noticed(world: World) -> None:
     wal = world.db.with_name("ctxdb.db-wal")
     world.append(lines(1, 2))
 
-    def stopped_with_an_empty_log() -> bool:
-        live.send(signal.SIGSTOP)
-        until(
-            lambda: Path(f"/proc/{live.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
-        )
-        if wal.stat().st_size == 0:
-            return True
-        live.send(signal.SIGCONT)
-        return False
-
     with Live(world, code=EMPTY_LOG) as live:
         has(world, 3)
-        until(stopped_with_an_empty_log)
+        # The last thing that it writes is that it watches; then it empties the log, and rests.
+        until(lambda: '"watching"' in world.one("SELECT value FROM _meta WHERE key = 'daemon'"))
+        until(lambda: wal.stat().st_size == 0)
+        rescans = live.health().rescans
+        live.send(signal.SIGHUP)
+        until(lambda: live.health().rescans > rescans)
         inode = world.db.stat().st_ino
         # In another process: closing the file in this one would drop this one's locks on it.
         subprocess.run(["cp", old, world.db], check=True)
         assert world.db.stat().st_ino == inode
         world.append(line(3))
-        live.send(signal.SIGCONT)
-        has(world, 4)
+        until(lambda: count(world) >= 4, lambda: f"{live.health()} {live.stderr()}")
         until(lambda: "another program" in (live.health().last_error or ""))
     world.settled(range(4))
 

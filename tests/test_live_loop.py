@@ -215,6 +215,37 @@ def test_a_file_that_makes_a_turn_fail_does_not_stop_the_others(world: World) ->
     world.sound()
 
 
+def test_a_bug_in_a_round_is_told_without_words_and_the_next_round_goes_on(world: World) -> None:
+    broken = [True]
+
+    def change(daemon: Any) -> None:
+        real = daemon.rescan.look_at_paths
+
+        def look_at_paths(paths: Any) -> Any:
+            if broken[0] and paths:
+                raise LookupError("words of a transcript")
+            return real(paths)
+
+        daemon.loop.rescan = daemon.rescan = Broken(daemon.rescan, look_at_paths)
+
+    class Broken:
+        def __init__(self, real: Any, look: Any) -> None:
+            self._real, self.look_at_paths = real, look
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._real, name)
+
+    world.write(lines(0))
+    with inside(world, change=change) as daemon:
+        has(world, 1)
+        world.append(line(1))
+        until(lambda: "LookupError" in (daemon.health.last_error or ""))
+        broken[0] = False
+        has(world, 2)
+        assert "words" not in daemon.log.stream.getvalue()  # type: ignore[union-attr]
+    world.settled([0, 1])
+
+
 def test_a_transaction_holds_all_files_of_a_turn(world: World) -> None:
     recorder = Recorder(Limits(seconds=1e9))  # a slow machine has as many files in a turn
     for n in range(30):

@@ -9,6 +9,7 @@ import os
 import signal
 import sqlite3
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 WRITE_SECONDS = 1.0  # between two writings of the health file, unless the state changes
 LOCK_SECONDS = 0.25  # between two tries for the lock
 MOST_SECONDS = 60.0  # between two rounds
+MAX_FAILURES = 20  # in a row
 INTERRUPTED = 130
 
 
@@ -68,6 +70,7 @@ class Daemon:
         self.rescan = Rescan(config.roots)
         self.intake = Intake(self.database, self.rescan, self.health, log)
         self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
+        self._kept_mode = ""
         self._wrote: Health | None = None
         self._wrote_at = self._pinged_at = float("-inf")
         self._was_busy = True
@@ -157,14 +160,35 @@ class Daemon:
         self.log.say(f"watching {', '.join(self.config.roots)} for {self.config.db_path}")
         ready()
         self.notifier.send("READY=1")
+        failures = 0
         while not self.stop_signal:
-            self.loop.once(self._until_beat())
+            try:
+                self.loop.once(self._until_beat())
+                failures = 0
+            except Exception as e:
+                failures += 1
+                if failures > MAX_FAILURES:
+                    raise
+                self._survive(e, failures)
             if self.rescan_asked:
                 self.rescan_asked = False
                 self.log.say("told to look at everything")
                 self.loop.rescan_now()
             self._note_state()
             self._beat()
+
+    def _survive(self, error: Exception, failures: int) -> None:
+        """Go on after a bug of ours: the next round looks at everything again."""
+        # Where it happened and of which kind, not its words: they may quote a transcript.
+        frames = traceback.extract_tb(error.__traceback__)
+        where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
+        text = f"{type(error).__name__} at {where}"
+        self.health.errors += 1
+        self.health.last_error, self.health.last_error_at = text, utc_now()
+        self.log.trouble("bug", f"{text}; going on")
+        self.rescan.forget()
+        self.loop.rescan_now()
+        self.wakeup.wait(min(2.0**failures / 10, 30.0))
 
     def _end(self, lock: WriterLock) -> None:
         """Leave nothing behind but a log, and a word that it was meant."""
@@ -191,16 +215,12 @@ class Daemon:
         elif intake.found is not None or not intake.has_looked or intake.queue.backlog:
             self._say_state("catching_up")
         else:
-            mode = health.mode
             self._say_state("watching")
+            if self._was_busy or health.mode != self._kept_mode:
+                self._keep_state()
             if self._was_busy:
                 self._was_busy = False
-                self._keep_state()
                 self._give_memory_back()
-            elif mode != self._kept_mode:
-                self._keep_state()
-
-    _kept_mode = ""
 
     def _say_state(self, state: str, why: str = "") -> None:
         if state == "catching_up":
@@ -210,17 +230,12 @@ class Daemon:
 
     def _keep_state(self) -> None:
         """What someone who has only the database should know; only when it changes."""
-        health = self._kept_mode = self.health.mode
-        facts = {
-            "state": self.health.state,
-            "since": self.health.since,
-            "mode": health,
-            "mode_reason": self.health.mode_reason,
-            "version": self.health.version,
-            "last_error": self.health.last_error,
-        }
+        self._kept_mode = self.health.mode
+        names = ("state", "since", "mode", "mode_reason", "version", "last_error")
+        facts = {name: getattr(self.health, name) for name in names}
         if self.database.is_open:
             self.database.keep("daemon", json.dumps(facts))
+            self.intake.wrote_at = time.monotonic()
 
     def _until_beat(self) -> float:
         now = time.monotonic()

@@ -14,10 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ctxdb.errors import CtxdbError
 from ctxdb.store.connection import naming_damage, open_writer, write_transaction
 from ctxdb.store.schema import prepare
 
+MAX_WAIT_SECONDS = 15.0  # before another try
 BUSY_SECONDS = 0.2  # then the loop goes round, and can be stopped
 WAL_BYTES = 8 << 20  # then it is emptied as soon as there is nothing else to do
 WAL_TRUNCATE_BYTES = 16 << 20
@@ -44,12 +44,12 @@ def trouble_of(error: BaseException) -> Trouble:
         return Trouble("locked", "another program holds the database's write lock", 1.0)
     full = code == sqlite3.SQLITE_FULL or getattr(cause, "errno", 0) in (errno.ENOSPC, errno.EDQUOT)
     if full:
-        return Trouble("full", "the disk with the database is full", 15.0)
+        return Trouble("full", "the disk with the database is full", MAX_WAIT_SECONDS)
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return Trouble("damaged", str(error), 60.0)
+        return Trouble("damaged", str(error), MAX_WAIT_SECONDS)
     if code == sqlite3.SQLITE_READONLY and "moved" in str(cause):
         return Trouble("replaced", "the database file was replaced", 0.0)
-    return Trouble("failing", str(error), 15.0)
+    return Trouble("failing", str(error), MAX_WAIT_SECONDS)
 
 
 class Database:
@@ -157,8 +157,3 @@ def _look(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return (found.st_size, found.st_mtime_ns)
-
-
-def is_temporary(error: CtxdbError) -> bool:
-    """True when opening may succeed later: another program holds the database."""
-    return trouble_of(error).kind == "locked"

@@ -55,14 +55,19 @@ class Intake:
     @property
     def has_work(self) -> bool:
         """True when a turn could do something."""
-        return self.found is not None or len(self.queue) > 0 or self.unsettled
+        return (
+            self.found is not None
+            or len(self.queue) > 0
+            or self.unsettled
+            or not self.database.is_open
+        )
 
     def step(self) -> None:
         """Do one turn, or say why not and when to try again."""
         try:
             if not self._is_ready():
-                return
-            if self.found is not None:
+                pass  # nothing can be said of it before everything was looked at
+            elif self.found is not None:
                 self._find(self.found)
             elif len(self.queue):
                 self._take()
@@ -77,7 +82,8 @@ class Intake:
     def check(self) -> None:
         """See that the database is still the one that was opened."""
         try:
-            self._is_ready()
+            if not self._is_ready():
+                self._went_well()
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
 
@@ -200,7 +206,9 @@ class Intake:
 
     def checkpoint(self) -> None:
         """Keep the -wal small; a reader that stays holds it up, and then the next time does."""
+        self.wrote_at = None
         if not self.database.is_open or self.database.changed() is not None:
+            self.check()
             return
         size = self.database.wal_bytes()
         if size:
@@ -210,4 +218,5 @@ class Intake:
             text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
             self.log.trouble("wal", text)
             self._note_error(text)
-        self.wrote_at = None if left < WAL_BYTES else time.monotonic()  # try again
+        if left >= WAL_BYTES:
+            self.wrote_at = time.monotonic()  # try again

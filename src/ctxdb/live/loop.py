@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ctxdb.discover import FoundFile
+from ctxdb.discover import FoundFile, Scan
 from ctxdb.live.clock import Clock
 from ctxdb.live.health import Health
 from ctxdb.live.hints import Hints, Taken
 from ctxdb.live.intake import Intake
 from ctxdb.live.logs import Log
-from ctxdb.live.rescan import Rescan
-from ctxdb.live.watching import Watcher, count_watches
+from ctxdb.live.rescan import Rescan, Walk
+from ctxdb.live.watching import Watcher
 
 COALESCE_SECONDS = 0.005  # a line is often written in several pieces
 CHECKPOINT_SECONDS = 5.0  # after the last write
@@ -48,7 +48,7 @@ class Rhythm(NamedTuple):
 RHYTHMS = {
     "events": Rhythm(hot=2.0, tick=30.0, walk=30.0, walk_most=300.0, walk_share=1 / 6000),
     "polling": Rhythm(hot=0.5, tick=2.0, walk=2.0, walk_most=60.0, walk_share=1 / 100),
-    "storm": Rhythm(hot=0.1, tick=0.5, walk=2.0, walk_most=30.0, walk_share=1 / 50),
+    "storm": Rhythm(hot=0.2, tick=0.5, walk=2.0, walk_most=30.0, walk_share=1 / 50),
 }
 
 
@@ -108,6 +108,7 @@ class Loop:
         self.mode = ""
         self.failure: str | None = None  # what ended the watcher
         self.suspects_gap = False
+        self.unlisted: set[str] = set()  # folders that cannot be read, and so not watched
         self.walk_cost = 0.0
         self.walked_at = 0.0
         now = time.monotonic()
@@ -232,11 +233,8 @@ class Loop:
             self._choose_mode(now)
 
     def _walk(self, now: float) -> None:
-        walk = self.rescan.walk()
+        walk = self.rescan.walk(whole=not self.intake.has_looked)
         self.health.rescans += 1
-        self.health.files = len(walk.found.files)
-        self.health.folders = len(walk.found.folders)
-        self.health.missing_roots = walk.found.missing_roots
         self.walk_cost, self.walked_at = walk.seconds, now
         rhythm = RHYTHMS[self.mode]
         pause = min(max(walk.seconds / rhythm.walk_share, rhythm.walk), rhythm.walk_most)
@@ -246,17 +244,24 @@ class Loop:
                 self.walk_at = min(self.walk_at, self.look_again_at)
             else:
                 self.look_again_at = None
+        if walk.found is not None:
+            self._take_in(walk, walk.found, now)
+        if self.mode == "events":
+            self._check_coverage(now)
+
+    def _take_in(self, walk: Walk, found: Scan, now: float) -> None:
+        self.health.files = len(found.files)
+        self.health.folders = len(found.folders)
+        self.health.missing_roots = found.missing_roots
+        self.unlisted = {path for path, _ in found.unreadable}
         if walk.has_gone or not self.intake.has_looked:
-            self.intake.found = walk.found
+            self.intake.found = found
         else:
             self._queue(walk.changed, now)
-        if self.mode == "events":
-            hidden = {path for path, _ in walk.found.unreadable}
-            self._check_coverage([p for p in walk.found.folders if p not in hidden], now)
-        self.health.watches = count_watches() or 0
 
-    def _check_coverage(self, folders: list[str], now: float) -> None:
-        if not self.watcher.has_gaps(folders):
+    def _check_coverage(self, now: float) -> None:
+        self.health.watches = self.watcher.count() or 0
+        if not self.watcher.has_gaps(p for p in self.rescan.folders if p not in self.unlisted):
             self.suspects_gap = False
         elif not self.suspects_gap:
             self.suspects_gap = True  # perhaps a folder that was just made: look again

@@ -308,9 +308,13 @@ class Watcher:
             emitter.is_alive() for emitter in observer.emitters if emitter.watch.is_recursive
         )
 
+    def count(self) -> int | None:
+        """How many folders the kernel watches for this process; None where it does not tell."""
+        return count_watches()
+
     def has_gaps(self, folders: Iterable[str]) -> bool:
         """True when fewer folders are watched than a walk has just listed."""
-        count = count_watches()
+        count = self.count()
         if count is None or self.observer is None:
             return False
         tops = tuple(root.rstrip(os.sep) + os.sep for root in self.watched)
