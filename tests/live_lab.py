@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import watchdog.observers  # noqa: F401  (a daemon that runs as nobody may not be allowed to read it)
+
 from ctxdb.live import health as beats
 from ctxdb.live.daemon import Daemon
 from ctxdb.live.health import Health
@@ -169,6 +171,8 @@ def inside(
     thread.start()
     try:
         until(lambda: failed or daemon.health.state == "watching", said.getvalue)
+        if failed:
+            raise failed[0]  # noqa: TRY301
         yield daemon
     except BaseException as e:
         e.add_note(f"{daemon.health}\n{said.getvalue()}")

@@ -283,7 +283,8 @@ def as_nobody(work: Callable[[], Any]) -> Any:
             os.write(writer, json.dumps(work()).encode())
             os._exit(0)
         except BaseException as e:
-            os.write(2, f"{type(e).__name__}: {e}\n".encode())
+            notes = "\n".join(getattr(e, "__notes__", ()))
+            os.write(2, f"{type(e).__name__}: {e}\n{notes}\n".encode())
             raise
         finally:
             os._exit(1)
