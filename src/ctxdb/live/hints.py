@@ -109,6 +109,11 @@ class Hints:
             self.failure = reason
             self._wake()
 
+    def forget_failure(self) -> None:
+        """The watcher was stopped on purpose."""
+        with self.lock:
+            self.failure = None
+
     def _wake(self) -> None:
         if not self.woken:
             self.woken = True

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -92,15 +91,3 @@ class Log:
             older = self.path if n == 1 else self.path.with_name(f"{self.path.name}.{n - 1}")
             with suppress(FileNotFoundError):
                 older.replace(self.path.with_name(f"{self.path.name}.{n}"))
-
-
-def stderr_if_watched() -> TextIO | None:
-    """Standard error, unless it is the log itself or nowhere."""
-    try:
-        return (
-            None
-            if os.fstat(sys.stderr.fileno()).st_rdev == os.stat(os.devnull).st_rdev
-            else sys.stderr
-        )
-    except (OSError, ValueError):
-        return None

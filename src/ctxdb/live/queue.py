@@ -78,8 +78,3 @@ class Queue:
             one.file = newer.file if newer else one.file
             one.is_fresh = False
             self.backlog[one.file.path] = one
-
-    def oldest(self) -> float | None:
-        """Since when the file that waits longest has waited."""
-        waiting = [one.since for part in (self.fresh, self.backlog) for one in part.values()]
-        return min(waiting, default=None)

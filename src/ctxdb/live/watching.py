@@ -130,9 +130,9 @@ class _LostEvents(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Have everything looked at."""
-        if "overflow" in record.msg:
+        if "overflow" in str(record.msg):
             self.hints.overflow()
-        else:
+        elif record.levelno >= logging.ERROR:
             self.hints.fail(f"watchdog: {record.msg}")
 
 
@@ -212,6 +212,7 @@ class Watcher:
         if self._hook is not None:
             threading.excepthook, self._hook = self._hook, None
             logging.getLogger("watchdog").removeHandler(self._log)
+            self.hints.forget_failure()  # what its threads said while they ended
 
     def _thread_ended(self, args: threading.ExceptHookArgs) -> None:
         if isinstance(args.thread, BaseThread):
