@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from builder import World
 from ctxdb.model_ladder import candidates
-from ctxdb.uncertain import uncertain
+from ctxdb.uncertain import Sums
 from lab import Lab, empty_database, lab
 from pricelab import UNIT, answer, used
 from viewlab import ask, demo_database
@@ -355,6 +356,13 @@ def test_every_sum_says_what_it_leaves_out(demo: Path, view: str) -> None:
 # -- the line under a table ------------------------------------------------------------------------
 
 
+def uncertain(columns: list[str], rows: list[tuple[object, ...]]) -> str | None:
+    sums = Sums(columns)
+    for row in rows:
+        sums.add(row)
+    return sums.in_words()
+
+
 def test_a_certain_sum_says_nothing() -> None:
     assert uncertain(["day", "requests_unpriced", "requests_not_final"], [("d", 0, 0)]) is None
     assert uncertain(["day", "tools"], [("d", 3)]) is None
@@ -370,17 +378,35 @@ def test_an_uncertain_sum_says_in_one_line_what_it_leaves_out() -> None:
     )
 
 
-def test_the_line_stands_under_the_table(lab_of_unknowns: Lab) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--format", "md"), ("--plot",), ("--columns", "model,cost_usd")],
+    ids=lambda options: options[0] if options else "table",
+)
+def test_the_line_stands_under_whatever_shows_a_sum(
+    lab_of_unknowns: Lab, options: tuple[str, ...]
+) -> None:
+    done = asked_for_models(lab_of_unknowns, *options)
+    assert "1 request of a model without a price is not in the cost" in done.stderr
+    assert "lower bound" in done.stderr
+
+
+def test_columns_that_nobody_asked_for_are_not_in_the_answer(lab_of_unknowns: Lab) -> None:
+    done = asked_for_models(lab_of_unknowns, "--columns", "model,cost_usd", "--format", "jsonl")
+    assert done.stdout == '{"model": "nobody-knows", "cost_usd": null}\n'
+    assert "Uncertain" not in done.stderr  # a program reads it
+
+
+def asked_for_models(where: Lab, *options: str) -> subprocess.CompletedProcess[str]:
     from world import run_python
 
     done = run_python(
-        "from ctxdb.entry import main; main()", "--db", lab_of_unknowns.db, "query",
-        "usage_by_model", "--no-sync", "--since", "all",
+        "from ctxdb.entry import main; main()", "--db", where.db, "query",
+        "usage_by_model", "--no-sync", "--since", "all", *options,
     )  # fmt: skip
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert "nobody-knows" in done.stdout
-    assert "1 request of a model without a price is not in the cost" in done.stderr
-    assert "lower bound" in done.stderr
+    return done
 
 
 @pytest.fixture

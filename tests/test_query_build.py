@@ -12,7 +12,8 @@ from ctxdb import canned
 from ctxdb.errors import UsageError
 from ctxdb.query import build as module
 from ctxdb.query.build import Ask, build
-from ctxdb.query.resolve import project_ids, session_id
+from ctxdb.query.resolve import meant, project_ids
+from ctxdb.reading.find import find_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -205,7 +206,7 @@ def test_a_misspelt_name_column_or_parameter_suggests_the_nearest(db: sqlite3.Co
         (Ask("asked", params={"tol": "Bash"}), "did you mean tool"),
         (Ask("calls", project="lantrn"), "did you mean lantern"),
         (Ask("zzzzzzzz"), "--list"),
-        (Ask("calls", session="ffff"), "sessions_overview"),
+        (Ask("calls", session="ffff"), "ctxdb search"),
     ):
         with pytest.raises(UsageError, match=hint):
             build(ask, db)
@@ -320,12 +321,26 @@ def test_a_dot_is_the_project_of_this_folder(
 
 
 def test_a_session_is_a_prefix_a_slug_or_the_last(db: sqlite3.Connection) -> None:
-    assert session_id(db, "bb") == SESSIONS[2]
-    assert session_id(db, "AAAA1") == SESSIONS[0]
-    assert session_id(db, SESSIONS[1]) == SESSIONS[1]
-    assert session_id(db, "quiet-otter") == SESSIONS[0]
-    assert session_id(db, "last") == SESSIONS[1]
-    with pytest.raises(UsageError, match=r"several sessions \(aaaa1111, aaaa2222\)"):
-        session_id(db, "aaaa")
+    assert find_session(db, "bb") == SESSIONS[2]
+    assert find_session(db, "AAAA1") == SESSIONS[0]
+    assert find_session(db, SESSIONS[1]) == SESSIONS[1]
+    assert find_session(db, "quiet-otter") == SESSIONS[0]
+    assert find_session(db, "last") == SESSIONS[1]
+    with pytest.raises(UsageError, match="fits 2 sessions"):
+        find_session(db, "aaaa")
     with pytest.raises(UsageError, match="no session"):
-        session_id(db, "")
+        find_session(db, "")
+
+
+def test_no_project_at_all_is_not_every_project(db: sqlite3.Connection) -> None:
+    with pytest.raises(UsageError, match="which project"):
+        project_ids(db, " ")
+
+
+def test_a_misspelt_name_in_sql_suggests_the_nearest(db: sqlite3.Connection) -> None:
+    assert meant("SQL: no such table: daily_usge", db).startswith("; did you mean daily_usage ")
+    assert meant("SQL: no such column: s.titl", db).startswith("; did you mean title ")
+    assert meant("SQL: no such table: xyzzy", db) == ""
+    assert meant('SQL: near "SLCT": syntax error', db) == ""
+    db.execute("DROP VIEW schema_docs")
+    assert meant("SQL: no such table: daily_usge", db) == ""

@@ -422,7 +422,7 @@ def test_a_prefix_of_several_sessions_lists_them(world: World, files: Files) -> 
         files.session(session=f"aaaa000{n}-0000-4000-8000-000000000001").prompt(f"words {n}")
     fill(world, files)
     done = world.cli("show", "aaaa")
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     rows = done.stderr.splitlines()
     assert [row[:8] for row in rows] == ["aaaa0002", "aaaa0001", "Error: '"]
     assert "words 2" in rows[0]
@@ -433,7 +433,7 @@ def test_a_session_that_is_not_there_is_one_line(world: World, files: Files) -> 
     files.session().prompt("the periwinkle")
     fill(world, files)
     done = world.cli("show", "zzzz")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == (
         "Error: no session begins with 'zzzz'; `ctxdb search` finds sessions by content\n"
     )

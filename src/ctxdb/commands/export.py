@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxdb.commands.declare import Argument, Context, Option
-from ctxdb.commands.output import note
-from ctxdb.commands.reading import NoSync, open_fresh, telling_candidates
+from ctxdb.commands.output import note, telling_candidates
+from ctxdb.commands.reading import NoSync, open_fresh
 from ctxdb.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from ctxdb.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 class Report(Protocol):
@@ -51,3 +52,16 @@ def show(report: Report, *, as_json: bool) -> None:
         return
     for line in report.lines():
         say(printable(line))
+
+
+@contextmanager
+def telling_candidates() -> Iterator[None]:
+    """List the sessions that may be meant, before the reason is told in one line."""
+    from ctxdb.reading.find import NoSuchSession
+
+    try:
+        yield
+    except NoSuchSession as e:
+        for candidate in e.candidates:
+            note(candidate.line())
+        raise

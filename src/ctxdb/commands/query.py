@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Literal
 
+from ctxdb.commands.common import Project, Session, Since, Until
 from ctxdb.commands.declare import Argument, Context, Option
 from ctxdb.errors import UsageError
 
@@ -34,37 +35,10 @@ def query(
             help="A value for :NAME in the query. Repeatable.",
         ),
     ] = None,
-    since: Annotated[
-        str | None,
-        Option(
-            "--since",
-            metavar="WHEN",
-            help="From then on, in local time: 7d, 24h, yesterday, 'last week', 2026-08-01,"
-            " 2026-08, all.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        Option("--until", metavar="WHEN", help="Up to and including then: yesterday, 2026-08."),
-    ] = None,
-    project: Annotated[
-        str | None,
-        Option(
-            "--project",
-            metavar="NAME",
-            help="Only this project: its name, its folder (. is this one), or a part of the path.",
-            complete="ctxdb.query.complete:projects",
-        ),
-    ] = None,
-    session: Annotated[
-        str | None,
-        Option(
-            "--session",
-            metavar="ID",
-            help="Only this session: the beginning of its id, or last.",
-            complete="ctxdb.query.complete:sessions",
-        ),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
+    project: Project = None,
+    session: Session = None,
     model: Annotated[
         str | None,
         Option("--model", metavar="NAME", help="Only models with this in their name: opus."),

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from ctxdb.commands.declare import Context, Option
-from ctxdb.commands.output import note
 from ctxdb.config import load
 from ctxdb.errors import CtxdbError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 NoSync = Annotated[bool, Option("--no-sync", help="Answer from what is in the database now.")]
 
@@ -33,19 +32,6 @@ def open_fresh(ctx: Context, *, no_sync: bool) -> sqlite3.Connection:
         conn.close()
         raise CtxdbError(f"{config.db_path}: nothing is in it yet; `ctxdb sync` fills it")
     return conn
-
-
-@contextmanager
-def telling_candidates() -> Iterator[None]:
-    """List the sessions that may be meant, before the reason is told in one line."""
-    from ctxdb.reading.find import NoSuchSession
-
-    try:
-        yield
-    except NoSuchSession as e:
-        for candidate in e.candidates:
-            note(candidate.line())
-        raise
 
 
 def page(lines: Iterable[str]) -> None:

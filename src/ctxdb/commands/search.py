@@ -7,9 +7,10 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from ctxdb.commands.common import Project, Session, Since, Until
 from ctxdb.commands.declare import Argument, Context, Option
-from ctxdb.commands.output import note, say
-from ctxdb.commands.reading import NoSync, open_fresh, telling_candidates
+from ctxdb.commands.output import note, say, telling_candidates
+from ctxdb.commands.reading import NoSync, open_fresh
 from ctxdb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -42,32 +43,10 @@ def search(
     ctx: Context,
     text: Annotated[list[str], Argument("TEXT", help="What to look for.")],
     *,
-    since: Annotated[
-        str | None,
-        Option("--since", metavar="WHEN", help="From then on: 7d, 24h, yesterday, 2026-08."),
-    ] = None,
-    until: Annotated[
-        str | None,
-        Option("--until", metavar="WHEN", help="Up to and including then: yesterday, 2026-08."),
-    ] = None,
-    project: Annotated[
-        str | None,
-        Option(
-            "--project",
-            metavar="NAME",
-            help="Only this project: its name, its folder (. is this one), or a part of the path.",
-            complete="ctxdb.query.complete:projects",
-        ),
-    ] = None,
-    session: Annotated[
-        str | None,
-        Option(
-            "--session",
-            metavar="ID",
-            help="Only this session: the beginning of its id, a slug, or last.",
-            complete="ctxdb.query.complete:sessions",
-        ),
-    ] = None,
+    since: Since = None,
+    until: Until = None,
+    project: Project = None,
+    session: Session = None,
     tool: Annotated[
         str | None,
         Option("--tool", metavar="NAME", help="Only calls of this tool, or of this MCP server."),

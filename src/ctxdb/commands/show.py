@@ -8,8 +8,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from ctxdb.commands.declare import Argument, Context, Option
-from ctxdb.commands.output import note, say_bytes
-from ctxdb.commands.reading import NoSync, open_fresh, page, telling_candidates
+from ctxdb.commands.output import note, say_bytes, telling_candidates
+from ctxdb.commands.reading import NoSync, open_fresh, page
 from ctxdb.errors import UsageError
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from ctxdb import canned
 from ctxdb.errors import UsageError
 from ctxdb.query import period
 from ctxdb.query.cells import kind_of
-from ctxdb.query.resolve import project_ids, session_id, unknown
+from ctxdb.query.resolve import project_ids, unknown
+from ctxdb.uncertain import LEFT_OUT
 
 if TYPE_CHECKING:
     import sqlite3
@@ -88,10 +89,11 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
             made = _condition(option, one, text, conn, values)
             if made:
                 (outside if one.table is None else hidden.setdefault(one.table, [])).append(made)
-    sql = _wrapped(subject, ask, outside)
+    picked = _columns(subject, _words(ask.columns)) if ask.columns else []
+    sql = _wrapped(subject, ask, [*picked, *_told_of_sums(subject, picked)], outside)
     if hidden:
         sql = f"WITH {', '.join(_narrowed(*item) for item in hidden.items())}\n{sql}"
-    return Statement(subject.name, sql, values, limit=ask.limit, note=note)
+    return Statement(subject.name, sql, values, tuple(picked) or None, ask.limit, note)
 
 
 # -- what is asked about ------------------------------------------------------------------------
@@ -267,7 +269,9 @@ def _condition(
             return f"{name} IN ({ids})"
         return f"{name} IN (SELECT id FROM main.sessions WHERE project_id IN ({ids}))"  # noqa: S608
     if option == "session":
-        values["_session"] = session_id(conn, text)
+        from ctxdb.reading.find import find_session
+
+        values["_session"] = find_session(conn, text)
         return f"{name} = :_session"
     values["_model"] = text.lower()
     return f"instr(lower({name}), :_model) > 0"
@@ -296,8 +300,14 @@ def _narrowed(table: str, conditions: list[str]) -> str:
     return f"{name} AS {how} (SELECT * FROM main.{name} WHERE {where})"  # noqa: S608
 
 
-def _wrapped(subject: Subject, ask: Ask, conditions: list[str]) -> str:
-    columns = _columns(subject, _words(ask.columns)) if ask.columns else []
+def _told_of_sums(subject: Subject, picked: list[str]) -> list[str]:
+    """Columns to ask for besides: whoever picks a sum is still told what it leaves out."""
+    if not any(kind_of(column) in ("money", "tokens") for column in picked):
+        return []
+    return [name for name in LEFT_OUT if name in subject.columns and name not in picked]
+
+
+def _wrapped(subject: Subject, ask: Ask, columns: list[str], conditions: list[str]) -> str:
     picked = ", ".join(map(quoted, columns)) or "*"
     text = "\n".join(line for line in subject.sql.splitlines() if not line.startswith("--"))
     sql = f"SELECT {picked} FROM (\n{text}\n)"  # noqa: S608

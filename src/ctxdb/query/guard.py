@@ -183,7 +183,7 @@ def _of_programming(text: str) -> str:
     if "binding parameter" in text:
         name = text.rpartition(":")[2].strip(" .")
         return f"SQL: it wants a value for :{name}; give it as -p {name} VALUE"
-    if "incorrect number of bindings" in text.lower():
+    if "number of bindings" in text or "has no name" in text:
         return "SQL: write parameters as :name, and give them as -p name VALUE"
     return f"SQL: {text}"
 

@@ -6,12 +6,12 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ctxdb.commands.output import note, say
+from ctxdb.commands.output import note, say, telling_candidates
 from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.query.build import build
 from ctxdb.query.guard import Guarded, limit_memory
+from ctxdb.query.resolve import meant
 from ctxdb.query.run import run
-from ctxdb.uncertain import uncertain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def answer(
     limit_memory()
     guarded = Guarded(db_path, seconds=seconds, hard=True)
     try:
-        with guarded.asking() as conn:
+        with guarded.asking() as conn, telling_candidates():
             statement = build(ask, conn)
         is_page = format_ in ("table", "md") and not plot
         try:
@@ -45,6 +45,8 @@ def answer(
             write(found, format_, raw=raw)
     finally:
         guarded.close()
+    if (is_page or plot) and (unsure := found.sums.in_words()):
+        note(unsure)
     if statement.note:
         note(statement.note)
     if found.is_cut:
@@ -52,11 +54,13 @@ def answer(
 
 
 def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> CtxdbError:
-    """SQL of ours that fails: the database is not of this version, which is worth knowing."""
+    """What helps: the name that was meant; or why SQL of ours fails, on another version's file."""
     from ctxdb.store.version import is_current
 
     with guarded.asking() as conn:
-        if not statement.name or is_current(conn):
+        if not statement.name:
+            return UsageError(f"{error}{meant(str(error), conn)}")
+        if is_current(conn):
             return error
         row = conn.execute("SELECT root FROM source_files WHERE root IS NOT NULL").fetchone()
     how = f"ctxdb --db {guarded.path} sync --root {row[0]}" if row else "ctxdb sync"
@@ -110,8 +114,6 @@ def _write_table(answer: Answer) -> None:
         if len(made.left_out) > NAMED:
             some += f" and {len(made.left_out) - NAMED} more"
         note(f"No room for {some}: --columns chooses, --format json has all.")
-    if unsure := uncertain(answer.columns, rows):
-        note(unsure)
 
 
 def page() -> Page:

@@ -1,4 +1,4 @@
-"""Which project, which session: what a person writes, turned into ids.
+"""Which project, which name: what a person writes, turned into what the database has.
 
 A word that matches nothing is a mistake, not an empty answer: it is said, with what is near to it.
 """
@@ -33,12 +33,31 @@ def unknown(what: str, word: str, known: Iterable[str], otherwise: str = "") -> 
     return UsageError(f"no {what} {word!r}" + (f"; {otherwise}" if otherwise else ""))
 
 
+def meant(error: str, conn: sqlite3.Connection) -> str:
+    """What to add to an error of SQLite about a name: the names that are most like it."""
+    kind, sign, name = error.removeprefix("SQL: ").partition(": ")
+    if not sign or kind not in ("no such table", "no such column"):
+        return ""
+    import sqlite3
+
+    what = "name" if kind == "no such table" else '"column"'
+    sql = f"SELECT DISTINCT {what} FROM schema_docs WHERE {what} IS NOT NULL"  # noqa: S608
+    try:
+        known = [row[0] for row in conn.execute(sql)]
+    except sqlite3.Error:  # a database of another version
+        return ""
+    near = nearest(name.rpartition(".")[2], known)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     """Ids of the projects meant by a name, a folder, or a part of a path.
 
     A name that is exactly right counts alone; so does a folder, with what is in it. Worktrees go
     with their repository.
     """
+    if not text.strip():
+        raise UsageError("which project? Give its name, its folder or a part of the path")
     rows = conn.execute("SELECT id, name, path, repo_path FROM projects").fetchall()
     lower = text.lower()
     found = [row for row in rows if (row[1] or "").lower() == lower]
@@ -61,37 +80,3 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
 
 def _is_in(path: str | None, folder: str) -> bool:
     return path is not None and (path == folder or path.startswith(folder.rstrip("/") + "/"))
-
-
-def session_id(conn: sqlite3.Connection, text: str) -> str:
-    """The id of the session meant by a prefix of its id, its slug, or `last`."""
-    word = text.strip().lower()
-    if word == "last":
-        row = conn.execute(
-            "SELECT id FROM sessions WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT 1"
-        ).fetchone()
-        if row is None:
-            raise UsageError("there is no session yet")
-        return str(row[0])
-    found = [
-        row[0]
-        for row in conn.execute(
-            "SELECT id FROM sessions WHERE id >= :low AND id < :low || :top ORDER BY id LIMIT 6",
-            {"low": word, "top": "\U0010ffff"},
-        )
-        if word
-    ]
-    if not found:
-        found = [
-            row[0]
-            for row in conn.execute("SELECT id FROM sessions WHERE slug = ? LIMIT 6", (text,))
-        ]
-    if len(found) > 1 and found[0] != word:
-        few = ", ".join(name[: max(len(word) + 4, 8)] for name in found[:5])
-        more = " and others" if len(found) > 5 else ""
-        raise UsageError(f"{text!r} could be several sessions ({few}{more}); give more of the id")
-    if not found:
-        raise UsageError(
-            f"no session begins with {text!r}; `ctxdb query sessions_overview` lists them"
-        )
-    return str(found[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxdb.query.resolve import unknown
+from ctxdb.uncertain import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,9 +21,14 @@ AT_ONCE = 500  # rows between two looks at whoever reads them
 class Answer:
     """Columns, and rows that can be read once."""
 
-    def __init__(self, columns: Sequence[str], rows: Iterator[Row]) -> None:
+    def __init__(
+        self, columns: Sequence[str], rows: Iterator[Row], sums: Sums | None = None
+    ) -> None:
         self.columns = columns
         self.rows = rows
+        self.sums = sums or Sums(
+            ()
+        )  # what the rows leave out, those of columns that nobody asked for, too
         self.is_cut = False  # there are more rows than were given; known at the end
 
 
@@ -34,6 +40,7 @@ def run(guarded: Guarded, statement: Statement, cap: int) -> Answer:
         # Nothing comes back from an empty statement, or one of comments only.
         names = [column[0] for column in cursor.description or ()]
     picked = _picked(names, statement.columns)
+    sums = Sums(names)
 
     def rows() -> Iterator[Row]:
         given = 0
@@ -48,10 +55,11 @@ def run(guarded: Guarded, statement: Statement, cap: int) -> Answer:
                     answer.is_cut = statement.limit is None
                     return
                 given += 1
+                sums.add(row)
                 yield row if picked is None else tuple(row[n] for n in picked)
 
     chosen = names if picked is None else [names[n] for n in picked]
-    answer = Answer(_distinct(chosen), rows())
+    answer = Answer(_distinct(chosen), rows(), sums)
     return answer
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.errors import CtxdbError
+from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.text import clip, one_line
 
 if TYPE_CHECKING:
@@ -17,8 +16,7 @@ SHORT = 8  # characters of an id that are nearly always enough
 LAST = "\U0010ffff"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A session that may be meant."""
 
     id: str
@@ -32,7 +30,7 @@ class Candidate:
         return f"{self.id}  {self.started_at[:10]}  {one_line(self.project)[:16]:<16} {title}"
 
 
-class NoSuchSession(CtxdbError):
+class NoSuchSession(UsageError):
     """Nothing is known by that name, or too much; the candidates are those that are near."""
 
     def __init__(self, why: str, candidates: list[Candidate]) -> None:
@@ -54,7 +52,7 @@ def find_session(conn: sqlite3.Connection, text: str) -> str:
             "SELECT id FROM sessions WHERE ended_at IS NOT NULL ORDER BY ended_at DESC, id LIMIT 1"
         ).fetchone()
         if row is None:
-            raise NoSuchSession("no session is in the database yet", [])
+            raise CtxdbError("no session is in the database yet")
         return str(row[0])
     if wanted.endswith(".jsonl"):
         wanted = wanted.rpartition("/")[2].removesuffix(".jsonl")
