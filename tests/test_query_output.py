@@ -156,6 +156,12 @@ def test_cost_and_session_stay_when_others_have_to_go() -> None:
     assert made.left_out == ["tool_use_id", "models"]
 
 
+def test_what_another_column_says_as_well_goes_before_the_answer_does() -> None:
+    names = ["path", "relative_path", "cache_write_5m_tokens", "cache_read_tokens", "saved_usd"]
+    made = lay_out(names, [("/p/" + "a" * 30, "a" * 30, 10**9, 10**9, 1.5)] * 2, Page(50))
+    assert made.left_out == ["relative_path", "cache_write_5m_tokens"]
+
+
 def test_a_single_row_of_many_columns_is_a_list() -> None:
     assert table(["sessions", "cost_usd", "a", "b", "first_day"], [(3, 1.5, 1, 2, "x")]) == [
         "sessions   3",

@@ -2,9 +2,8 @@
 
 On a terminal the columns share its width: numbers keep theirs, long texts give way first, then the
 words of the headings go over several lines, and at last columns are left out, which is said: empty
-ones, then keys that only programs need, then from the right, but not the cost and the session. One
-row of many columns is shown as a list. In a pipe nothing has to fit, and only very long texts are
-cut.
+ones, then keys and details, then from the right, but not the cost and the session. One row of many
+columns is shown as a list. In a pipe nothing has to fit, and only very long texts are cut.
 """
 
 from __future__ import annotations
@@ -24,9 +23,14 @@ GAP = "  "
 LONGEST = 100  # columns of a text in a pipe
 SHORTEST = 18  # what a text keeps before headings are broken or columns left out
 LIST_COLUMNS = 5  # from here on a single row is a list
-KEPT = frozenset({"cost_usd", "session_id", "total_tokens"})  # worth more than their neighbours
+# Worth more than their neighbours.
+KEPT = frozenset(
+    {"cost_usd", "session_id", "total_tokens", "read_from_cache", "saved_usd", "rate_limited_at"}
+)
+# Keys, counts that a line below the table tells of, what another column says as well, small change.
 MINOR = re.compile(
     r".*_id|uuid|byte_start|weekday_number|requests_unpriced|.*_not_final|.*_is_final"
+    r"|relative_path|block_start_local|first_\w+_at|cache_write_\w+_tokens|web_search_requests"
 )
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
