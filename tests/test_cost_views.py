@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from ctxdb.uncertain import Sums
 from lab import Lab, empty_database, lab
 from pricelab import UNIT, answer, used
 from viewlab import ask, demo_database
+from world import Done, run_python
 
 SUMMED = ["daily_usage", "weekly_usage", "monthly_usage", "usage_by_model", "usage_by_project",
           "usage_by_session"]  # fmt: skip
@@ -397,9 +397,7 @@ def test_columns_that_nobody_asked_for_are_not_in_the_answer(lab_of_unknowns: La
     assert "Uncertain" not in done.stderr  # a program reads it
 
 
-def asked_for_models(where: Lab, *options: str) -> subprocess.CompletedProcess[str]:
-    from world import run_python
-
+def asked_for_models(where: Lab, *options: str) -> Done:
     done = run_python(
         "from ctxdb.entry import main; main()", "--db", where.db, "query",
         "usage_by_model", "--no-sync", "--since", "all", *options,

@@ -1,4 +1,4 @@
-"""Fault cases 57, 58, 61 and 65 to 74: what can happen to the database.
+"""Fault cases 57, 58, 61 and 65 to 77: what can happen to the database.
 
 Numbers are those of the fault catalogue. `resync --file`, `rebuild` and `doctor`, which some cases
 name, are other issues: what exists without them is tested, and each test says so.
@@ -849,6 +849,86 @@ def test_case_74_an_sqlite_that_is_too_old_is_refused_in_one_line(world: World) 
     code = old + "sqlite3.sqlite_version = '3.36.0'; " + RUN
     for command in ("sync", "status", "verify"):
         one_line(world.cli(command, code=code), "SQLite 3.36.0 is too old", "3.37.0")
+
+
+INDEXES = ("messages_fts", "tool_uses_fts")
+
+
+def check_full_text(world: World) -> None:
+    with world.connect(write=True) as conn:
+        for name in INDEXES:
+            conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_case_75_a_damaged_full_text_index_is_noticed_and_a_rebuild_repairs_it(
+    world: World, index: str
+) -> None:
+    """`doctor` and `rebuild` are other issues: this is what they will run."""
+    write_demo(world.root)
+    world.sync()
+    check_full_text(world)
+    before = world.cli("search", "tide", "--format", "jsonl", "--no-sync")
+    assert before.stdout
+    world.change(f"DELETE FROM {index}_data WHERE id > 10")
+    with pytest.raises(sqlite3.DatabaseError):
+        check_full_text(world)
+    done = world.cli("search", "tide", "--no-sync")
+    assert "Traceback" not in done.stderr
+    world.change(f"INSERT INTO {index}({index}) VALUES ('rebuild')")
+    check_full_text(world)
+    assert world.cli("search", "tide", "--format", "jsonl", "--no-sync").stdout == before.stdout
+
+
+def test_case_76_a_vacuum_changes_nothing_that_is_found(world: World) -> None:
+    world.write(lines(*range(20)))
+    world.sync()
+    world.change("DELETE FROM messages WHERE id % 3 = 0")  # VACUUM could give new numbers to rows
+    found = "SELECT rowid, text FROM messages_fts WHERE messages_fts MATCH 'line' ORDER BY rowid"
+    before = world.ask(found)
+    world.change("VACUUM")
+    assert world.ask(found) == before
+    assert before == world.ask("SELECT id, text FROM messages ORDER BY id")
+    world.append(lines(20))
+    world.sync()
+    assert len(world.ask(found)) == len(before) + 1
+    check_full_text(world)
+
+
+# What the kernel would list, were the database's folder a mount of this type.
+MOUNTED = (
+    """
+import os
+from pathlib import Path
+from ctxdb.live import mounts
+table = Path(os.environ["MOUNTS"])
+mounts.file_system_of.__defaults__ = (table,)
+"""
+    + RUN
+)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "nfs", "cifs", "smb3", "fuse.sshfs"])
+def test_case_77_a_database_on_a_network_file_system_is_not_written_to(
+    world: World, tmp_path: Path, kind: str
+) -> None:
+    world.write(lines(0))
+    world.sync()
+    world.append(lines(1))
+    table = tmp_path / "mounts"
+    table.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/home {world.db.parent} {kind} rw 0 0\n")
+    env = {**os.environ, "MOUNTS": str(table), "CLAUDE_CONFIG_DIR": str(world.root.parent)}
+    one_line(world.cli("sync", code=MOUNTED, env=env), kind, "CTXDB_DB", str(world.db))
+    done = world.cli("query", "SELECT text FROM messages", "-f", "csv", code=MOUNTED, env=env)
+    assert done.stdout == "text\nline 00000\n"  # what is there can be read
+
+
+def test_case_77_a_disk_of_this_machine_is_written_to(world: World, tmp_path: Path) -> None:
+    world.write(lines(0))
+    table = tmp_path / "mounts"
+    table.write_text("server:/srv /srv nfs4 rw 0 0\nnone / 9p rw 0 0\n")
+    env = {**os.environ, "MOUNTS": str(table)}
+    assert world.cli("sync", code=MOUNTED, env=env).returncode == 0
 
 
 def test_the_database_and_all_files_beside_it_are_private_under_umask_022(world: World) -> None:

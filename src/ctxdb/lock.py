@@ -47,6 +47,7 @@ class WriterLock:
         """Take the lock, or raise LockHeld."""
         if self._fd is not None:
             raise RuntimeError("this lock is already held")
+        _check_file_system(self.db_path)
         # The database and its side files hold transcripts: nobody else looks into a folder we make.
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -116,6 +117,25 @@ class WriterLock:
         tb: TracebackType | None,
     ) -> None:
         self.release()
+
+
+# Shared between machines. Others that inotify cannot watch (9p, FUSE) belong to this machine alone.
+SHARED = frozenset(
+    {"afs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
+    | {"ocfs2", "smb2", "smb3", "smbfs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs"}
+)
+
+
+def _check_file_system(db_path: Path) -> None:
+    """Writers and readers share memory beside the database, which two machines cannot."""
+    from ctxdb.live.mounts import file_system_of
+
+    kind = file_system_of(str(db_path))
+    if kind in SHARED:
+        raise CtxdbError(
+            f"{db_path}: is on a network file system ({kind}), where SQLite can damage it;"
+            " keep it on a disk of this machine: --db FILE or CTXDB_DB"
+        )
 
 
 def lock_path(db_path: Path) -> Path:
