@@ -37,12 +37,13 @@ from ctxdb.reader import (
 from ctxdb.report import SyncReport
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
-from ctxdb.store import agents, sessions, sources
+from ctxdb.store import agents, fulltext, sessions, sources
 from ctxdb.store.batch import Batch
 from ctxdb.store.connection import commit, naming_damage, open_writer, write_transaction
 from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.schema import prepare
 from ctxdb.store.tally import OffsetMoved
+from ctxdb.sync_report import SyncReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,6 +109,7 @@ class Pass:
         if self.has_changes:
             with write_transaction(self.conn):
                 sources.mark_deleted_sessions(self.conn, self.now)
+                fulltext.merge_again(self.conn)
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report
 
@@ -230,6 +232,9 @@ class Pass:
         batch: list[Chunk] = []
         size = lines = 0
         try:
+            if isinstance(reader, ReaderProcess):
+                with write_transaction(self.conn):
+                    fulltext.merge_later(self.conn)
             for done, (one, task) in enumerate(zip(work, tasks, strict=True)):
                 if self._is_time_to_stop(size + self.uncommitted, work[done:]):
                     break

@@ -155,8 +155,8 @@ class Batch:
         found = repeats.find(item)
         if found:
             for other in found[1:]:
-                self.copies.merge(found[0], other)
-            outcome = self.copies.absorb(item, found[0])
+                self.copies.merge(found[0], other, repeats.replays)
+            outcome = self.copies.absorb(item, found[0], repeats.replays)
         else:
             # What it repeated in this batch has been settled otherwise: it is an entry of its own.
             outcome = "stored"
@@ -169,6 +169,7 @@ class Batch:
             turns.replace_turn(self.conn, item)
             self.touched.retell.add(item.file.id)
             tally.see(self.conn, [item], self.touched)
+            repeats.replays.add((item.session_id, item.rec.timestamp), item.rec.block_keys, item.id)
         repeats.add_aliases([item])
         tally.count_one(self.conn, item, outcome)
 

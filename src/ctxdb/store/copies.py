@@ -17,6 +17,7 @@ import orjson
 from ctxdb.store import agents, usage
 from ctxdb.store.counts import Line, shift_count
 from ctxdb.store.model import WRAPPED, Placed, Touched, is_uuid, owner_flags, owner_rank
+from ctxdb.store.replays import StoredReplays
 from ctxdb.store.sessions import recount_file
 from ctxdb.store.tellings import merge_tellings
 from ctxdb.store.tools import is_unique_id
@@ -158,7 +159,7 @@ class Copies:
             raise LookupError(message_id)
         return Place(row)
 
-    def absorb(self, placed: Placed, message_id: int) -> str:
+    def absorb(self, placed: Placed, message_id: int, replays: StoredReplays) -> str:
         """Take in a line that repeats a stored entry, and say what to count it as."""
         owner = self._owner(message_id)
         rec = placed.rec
@@ -169,9 +170,12 @@ class Copies:
             if owner.byte_length < 0:
                 # Its line in a rewritten file: at another place, and it may say something else.
                 self._take_over(owner, placed)
+                if (owner.uuid, owner.block_keys) != (rec.uuid, rec.block_keys):
+                    replays.forget()
                 return "stored"
         place = place_of(placed)
         self.conn.execute(_ADD_COPY, place.as_copy(message_id))
+        replays.add((placed.session_id, rec.timestamp), rec.block_keys, message_id)
         self._rename_parent(place, owner.uuid)
         self._share(owner.session_id, placed.session_id)
         if rec.nested and rec.facts:
@@ -339,12 +343,15 @@ class Copies:
             return None
         return placed
 
-    def merge(self, keep: int, drop: int) -> None:
+    def merge(self, keep: int, drop: int, replays: StoredReplays) -> None:
         """Two rows turn out to be one entry: the second becomes a place of the first."""
         if keep == drop:
             return
         owner, kept = self._owner(drop), self._owner(keep)
         self._to_copy(owner, drop)
+        replays.merge(keep, drop)
+        if owner.byte_length < 0:
+            replays.forget()
         self.conn.execute(
             "UPDATE message_copies SET message_id = ? WHERE message_id = ?", (keep, drop)
         )

@@ -7,20 +7,7 @@ import sqlite3
 import orjson
 
 from ctxdb.store.model import Placed, entry_key, is_uuid
-
-# Session, agent, type, timestamp and API message: what a replay and its original have in common.
-# The contract does not name the API message, but lines of different ones are no copies: an old
-# resume gives all assistant lines the same time, and two of them may well say "Done.".
-ReplayKey = tuple[str | None, str | None, str, str | None, str | None]
-
-
-def _blocks(keys: str) -> frozenset[str]:
-    return frozenset(keys.split(" "))
-
-
-def _thread(agent_id: str | None) -> str | None:
-    """Sidechains inside a main file are one thread: a replay gives them other roots."""
-    return "side" if agent_id is not None and agent_id.startswith("side-") else agent_id
+from ctxdb.store.replays import SeenReplays, StoredReplays, thread_of
 
 
 class Repeats:
@@ -28,6 +15,7 @@ class Repeats:
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self.conn = conn
+        self.replays = StoredReplays(conn)
 
     def sort_out(self, placed: list[Placed]) -> tuple[list[Placed], list[Placed]]:
         """(new entries, lines that repeat one)."""
@@ -50,22 +38,10 @@ class Repeats:
                 repeated = repeated or key in known
                 known.add(key)
             if rec.block_keys and rec.timestamp is not None:
-                replay = (
-                    item.session_id,
-                    _thread(item.agent_id),
-                    rec.type,
-                    rec.timestamp,
-                    rec.api_message_id,
-                )
-                others = replayed.get(replay)
-                if others is None:
-                    replayed[replay] = [rec.block_keys]
-                else:
-                    blocks = _blocks(rec.block_keys)
-                    repeated = repeated or any(
-                        blocks <= (o := _blocks(k)) or o <= blocks for k in others
-                    )
-                    others.append(rec.block_keys)
+                moment = (item.session_id, rec.timestamp)
+                voice = (rec.type, thread_of(item.agent_id), rec.api_message_id)
+                if replayed.add(moment, voice, rec.block_keys):
+                    repeated = True
             if repeated:
                 again.append(item)
             else:
@@ -109,8 +85,8 @@ class Repeats:
                 keys.add(f"line {session_id} {line_hash} {nth}")
         return keys
 
-    def _replay_candidates(self, placed: list[Placed]) -> dict[ReplayKey, list[str]]:
-        found: dict[ReplayKey, list[str]] = {}
+    def _replay_candidates(self, placed: list[Placed]) -> SeenReplays:
+        found = SeenReplays()
         sessions = {item.session_id for item in placed}
         known = {
             session_id
@@ -133,8 +109,7 @@ class Repeats:
             " WHERE c.block_keys IS NOT NULL",
             (orjson.dumps(sorted(t for t in times if t)).decode(),),
         ):
-            key = (session_id, _thread(agent_id), kind, at, api_id)
-            found.setdefault(key, []).append(keys)
+            found.add((session_id, at), (kind, thread_of(agent_id), api_id), keys)
         return found
 
     def _count_equal_lines(self, items: list[Placed]) -> None:
@@ -183,32 +158,11 @@ class Repeats:
                 )
             )
         if rec.block_keys and rec.timestamp is not None:
-            found.update(self._find_replayed(item, rec.block_keys))
-        return sorted(found)
-
-    def _find_replayed(self, item: Placed, block_keys: str) -> list[int]:
-        """Entries of which any line has this one's blocks, or only blocks of this one."""
-        blocks = _blocks(block_keys)
-        thread = _thread(item.agent_id)
-        return [
-            message_id
-            for message_id, agent_id, keys in self.conn.execute(
-                "SELECT id, agent_id, block_keys FROM messages WHERE timestamp = ?1"
-                "  AND session_id IS ?2 AND type = ?3 AND api_message_id IS ?4"
-                "  AND block_keys IS NOT NULL"
-                " UNION ALL SELECT m.id, m.agent_id, c.block_keys FROM message_copies c"
-                "  JOIN messages m ON m.id = c.message_id WHERE c.timestamp = ?1"
-                "  AND c.session_id IS ?2 AND m.type = ?3 AND m.api_message_id IS ?4"
-                "  AND c.block_keys IS NOT NULL",
-                (
-                    item.rec.timestamp,
-                    item.session_id,
-                    item.rec.type,
-                    item.rec.api_message_id,
-                ),
+            moment = (item.session_id, rec.timestamp)
+            found |= self.replays.find(
+                moment, rec.type, item.agent_id, rec.api_message_id, rec.block_keys
             )
-            if _thread(agent_id) == thread and (blocks <= (o := _blocks(keys)) or o <= blocks)
-        ]
+        return sorted(found)
 
     def add_aliases(self, items: list[Placed]) -> None:
         """Remember the uuids that forked lines name, in case the originals come later."""

@@ -1,0 +1,156 @@
+"""Lines of one moment, by what they say: finding a replayed entry in about one look-up.
+
+A replay has the session, type and time of its original and all of its blocks, or the other way
+round. Thousands of lines can share a timestamp, so sets of blocks are kept in a way that answers
+"which of you holds this one, or is held by it?" without going over all of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from itertools import combinations
+
+Blocks = frozenset[str]
+# Session, time, type, agent's thread and API message: what a replay and its original have in
+# common. The contract does not name the API message, but lines of different ones are no copies: an
+# old resume gives all assistant lines the same time, and two of them may well say "Done.".
+Moment = tuple[str | None, str | None]
+Voice = tuple[str, str | None, str | None]
+
+MAX_SUBSETS = 6  # blocks; a line with more is compared with all sets that begin with one of them
+
+
+def blocks_of(keys: str) -> Blocks:
+    """The set that messages.block_keys writes down."""
+    return frozenset(keys.split(" "))
+
+
+def thread_of(agent_id: str | None) -> str | None:
+    """Sidechains inside a main file are one thread: a replay gives them other roots."""
+    return "side" if agent_id is not None and agent_id.startswith("side-") else agent_id
+
+
+class BlockSets:
+    """Sets of blocks, and who has each of them."""
+
+    def __init__(self, first: str = "") -> None:
+        self.owners: dict[Blocks, set[int]] = {}
+        self.by_block: dict[str, set[Blocks]] = {}
+        self.by_first: dict[str, set[Blocks]] = {}
+        if first:
+            self.add(blocks_of(first))
+
+    def add(self, blocks: Blocks, owner: int = 0) -> None:
+        """One more line says this."""
+        owners = self.owners.get(blocks)
+        if owners is None:
+            owners = self.owners[blocks] = set()
+            for block in blocks:
+                self.by_block.setdefault(block, set()).add(blocks)
+            self.by_first.setdefault(min(blocks), set()).add(blocks)
+        owners.add(owner)
+
+    def related(self, blocks: Blocks) -> Iterator[Blocks]:
+        """Sets that hold all of these blocks, or only blocks of these."""
+        if blocks in self.owners:
+            yield blocks
+        fewest = min((self.by_block.get(block, set()) for block in blocks), key=len)
+        for other in fewest:
+            if blocks < other:
+                yield other
+        if 1 < len(blocks) <= MAX_SUBSETS:
+            for size in range(1, len(blocks)):
+                for some in combinations(blocks, size):
+                    if (part := frozenset(some)) in self.owners:
+                        yield part
+        elif len(blocks) > 1:
+            for block in blocks:
+                for other in self.by_first.get(block, ()):
+                    if other < blocks:
+                        yield other
+
+    def is_known(self, blocks: Blocks) -> bool:
+        """Whether any line is a replay of one with these blocks, or its original."""
+        return next(self.related(blocks), None) is not None
+
+    def owners_of(self, blocks: Blocks) -> set[int]:
+        """Whose lines are."""
+        return set().union(*(self.owners[found] for found in self.related(blocks)))
+
+
+class SeenReplays:
+    """What was said at each moment so far."""
+
+    def __init__(self) -> None:
+        self.seen: dict[tuple[Moment, Voice], BlockSets | str] = {}
+
+    def add(self, moment: Moment, voice: Voice, keys: str) -> bool:
+        """Add what a line says; True when one before it said the same, or part of it, or more."""
+        key = (moment, voice)
+        others = self.seen.get(key)
+        if others is None:
+            self.seen[key] = keys  # mostly there is no second one
+            return False
+        if not isinstance(others, BlockSets):
+            others = self.seen[key] = BlockSets(others)
+        blocks = blocks_of(keys)
+        known = others.is_known(blocks)
+        others.add(blocks)
+        return known
+
+
+class StoredReplays:
+    """The lines that are stored, moment by moment, each looked up once in a batch."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+        self.moments: dict[Moment, dict[Voice, BlockSets]] = {}
+        self.merged: dict[int, int] = {}
+
+    def find(
+        self, moment: Moment, kind: str, agent_id: str | None, api_id: str | None, keys: str
+    ) -> set[int]:
+        """Entries of which any line has these blocks, or only blocks of these."""
+        sets = self._voices(moment).get((kind, thread_of(agent_id), api_id))
+        return {self._kept(i) for i in sets.owners_of(blocks_of(keys))} if sets else set()
+
+    def _kept(self, message_id: int) -> int:
+        while message_id in self.merged:
+            message_id = self.merged[message_id]
+        return message_id
+
+    def _voices(self, moment: Moment) -> dict[Voice, BlockSets]:
+        voices = self.moments.get(moment)
+        if voices is None:
+            voices = self.moments[moment] = {}
+            session_id, at = moment
+            for message_id, kind, agent_id, api_id, keys in self.conn.execute(
+                "SELECT id, type, agent_id, api_message_id, block_keys FROM messages"
+                "  WHERE timestamp = ?1 AND session_id IS ?2 AND block_keys IS NOT NULL"
+                " UNION ALL SELECT m.id, m.type, m.agent_id, m.api_message_id, c.block_keys"
+                "  FROM message_copies c JOIN messages m ON m.id = c.message_id"
+                "  WHERE c.timestamp = ?1 AND c.session_id IS ?2 AND c.block_keys IS NOT NULL",
+                (at, session_id),
+            ):
+                voice = (kind, thread_of(agent_id), api_id)
+                voices.setdefault(voice, BlockSets()).add(blocks_of(keys), message_id)
+        return voices
+
+    def add(self, moment: Moment, keys: str | None, message_id: int) -> None:
+        """A line has come to stand for an entry."""
+        voices = self.moments.get(moment)
+        if voices is not None and keys:
+            kind, agent_id, api_id = self.conn.execute(
+                "SELECT type, agent_id, api_message_id FROM messages WHERE id = ?", (message_id,)
+            ).fetchone()
+            voice = (kind, thread_of(agent_id), api_id)
+            voices.setdefault(voice, BlockSets()).add(blocks_of(keys), message_id)
+
+    def merge(self, keep: int, drop: int) -> None:
+        """Two entries are one."""
+        self.merged[drop] = keep
+
+    def forget(self) -> None:
+        """An entry says something else than before: look again."""
+        self.moments.clear()
