@@ -40,10 +40,9 @@ from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import agents, fulltext, sessions, sources
 from ctxdb.store.batch import Batch
 from ctxdb.store.connection import commit, naming_damage, open_writer, write_transaction
-from ctxdb.store.model import Chunk, SourceFile, Touched
+from ctxdb.store.model import Chunk, Touched
 from ctxdb.store.schema import prepare
 from ctxdb.store.tally import OffsetMoved
-from ctxdb.sync_report import SyncReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,6 +85,8 @@ class Pass:
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
         self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
+        self.open_paths: dict[int, str | bytes] = {}
+        self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
     def run(self) -> SyncReport:
         """Bring the database up to date with the files."""
@@ -226,6 +227,8 @@ class Pass:
 
     def _read(self, work: list[Work], total: int) -> None:
         tasks = [self._task(w) for w in work]
+        self.open_paths = {w.item.file.id: w.item.open_path for w in work}
+        self.lost = set()
         reader: Reader = InlineReader()
         if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
             reader = ReaderProcess(tasks)
@@ -240,6 +243,8 @@ class Pass:
                     break
                 try:
                     for found in self._chunks(reader, one, task):
+                        if one.item.file.id in self.lost:
+                            continue
                         batch.append(found)
                         size += found.end - found.start
                         lines += found.lines
@@ -261,7 +266,27 @@ class Pass:
 
     def _task(self, one: Work) -> Task:
         file = one.item.file
-        return Task(one.item.open_path, file.offset, file.agent_id is not None)
+        is_new = file.offset == 0 and file.generation == 0
+        return Task(one.item.open_path, file.offset, file.session_id, file.agent_id, is_new)
+
+    def _load(self, chunk: Chunk) -> bool:
+        """Read a chunk again of which only the rows have come; False when it is not as it was."""
+        agent = chunk.file.agent_id is not None
+        try:
+            fd = open_regular(self.open_paths[chunk.file.id])
+        except OSError:
+            return False
+        try:
+            found = read_lines(fd, chunk.start, in_agent_file=agent, until=chunk.end)
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        if (found.end, found.lines, found.mark) != (chunk.end, chunk.lines, chunk.mark):
+            return False
+        chunk.records, chunk.notes, chunk.counts = found.records, found.notes, found.counts
+        chunk.errors = found.errors
+        return True
 
     def _chunks(self, reader: Reader, one: Work, task: Task) -> Iterator[Chunk]:
         file = one.item.file
@@ -270,7 +295,7 @@ class Pass:
             if found.is_large:
                 yield from self._large(one, at)
                 return
-            yield _chunk(file, found)
+            yield found.chunk(file)
             if self._is_enough(one, found):
                 return
             at = found.end
@@ -293,7 +318,7 @@ class Pass:
                 found = read_lines(fd, offset, in_agent_file=agent, parse_large=False)
                 if found.is_large:
                     found = self._huge_line(one, fd, offset)
-                yield _chunk(file, found)
+                yield found.chunk(file)
                 offset = found.end
                 if found.at_end or self._is_enough(one, found):
                     return
@@ -333,11 +358,12 @@ class Pass:
             return
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
-        batch = Batch(self.conn, self.now, reread)
+        batch = Batch(self.conn, self.now, reread, self._load)
         self.half_written = True
         try:
             batch.write(chunks)
             self.half_written = False
+            self.lost |= batch.lost
         except BaseException as e:
             if self.conn.in_transaction:
                 self.conn.execute("ROLLBACK")
@@ -347,6 +373,7 @@ class Pass:
             raise
         finally:
             batch.let_go()
+        chunks = [chunk for chunk in chunks if chunk.file.id not in self.lost]
         self.uncommitted += sum(chunk.end - chunk.start for chunk in chunks)
         if self.uncommitted >= COMMIT_BYTES:
             self._commit()
@@ -386,22 +413,6 @@ class Pass:
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:
     """True unless stat alone proves that nothing has happened to a file."""
     return item is None or item.state not in ("ok", "partial") or not same_stat(item.known, file)
-
-
-def _chunk(file: SourceFile, found: Lines) -> Chunk:
-    return Chunk(
-        file,
-        found.start,
-        found.end,
-        found.records,
-        found.notes,
-        found.counts,
-        found.errors,
-        found.lines,
-        found.stat,
-        found.mark,
-        found.at_end,
-    )
 
 
 def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncReport:

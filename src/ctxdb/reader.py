@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Record, Skip, normalize, pack, unpack
 from ctxdb.parse import Bad, parse, tame
-from ctxdb.store.model import LineKey, Stat
-from ctxdb.tail import read_block
+from ctxdb.store.model import Chunk, LineKey, Ready, SourceFile, Stat
+from ctxdb.store.ready import ReadyFile
+from ctxdb.tail import WANT_BYTES, Block, read_block
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -49,6 +50,26 @@ class Lines:
     mark: bytes
     at_end: bool  # there is no complete line after these
     is_large: bool = False  # the next line is so long that it is not parsed before it is announced
+    ready: Ready | None = None  # the rows of these lines
+    left_out: bool = False  # the rows have come without the records
+
+    def chunk(self, file: SourceFile) -> Chunk:
+        """These lines as lines of a file."""
+        return Chunk(
+            file,
+            self.start,
+            self.end,
+            self.records,
+            self.notes,
+            self.counts,
+            self.errors,
+            self.lines,
+            self.stat,
+            self.mark,
+            self.at_end,
+            self.ready,
+            self.left_out,
+        )
 
 
 def excerpt(data: bytes) -> str:
@@ -91,14 +112,16 @@ def read_lines(
     want_bytes: int = CHUNK_BYTES,
     parse_large: bool = True,
     give_up: bool = False,
+    until: int | None = None,
 ) -> Lines:
-    """The complete lines after an offset, about `want_bytes` of them.
+    """The complete lines after an offset, about `want_bytes` of them, or exactly those `until`.
 
     `give_up` records the next line as too large without parsing it: it has ended a process before.
     """
     found = Lines(offset, offset, [], [], Counter(), [], 0, stat_of(fd), b"", at_end=False)
-    while found.end - offset < want_bytes and found.lines < CHUNK_LINES:
-        block = read_block(fd, found.end)
+    want = want_bytes if until is None else until - offset
+    while found.end - offset < want and (found.lines < CHUNK_LINES or until is not None):
+        block = read_block(fd, found.end) if until is None else _read_until(fd, found.end, until)
         if block is None:
             found.at_end = True
             break
@@ -124,6 +147,11 @@ def read_lines(
     found.at_end = found.at_end or found.end >= found.stat.size
     found.mark = mark_of(fd, found.end)
     return found
+
+
+def _read_until(fd: int, offset: int, until: int) -> Block | None:
+    """The lines from `offset` on, none of which begins at or after `until`."""
+    return read_block(fd, offset, min(WANT_BYTES, until - offset))
 
 
 def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> None:
@@ -167,16 +195,22 @@ class Task:
 
     path: str | bytes
     offset: int
-    in_agent_file: bool
+    session_id: str | None
+    agent_id: str | None
+    is_new: bool  # nothing of it is stored: its rows can be made ready
 
 
 def read_file(task: Task) -> Iterator[Lines]:
     """All complete lines of a file, in chunks; stops at a large line, which comes empty."""
     fd = open_regular(task.path)
+    follower = ReadyFile(task.session_id, task.agent_id) if task.is_new else None
     try:
         offset = task.offset
         while True:
-            found = read_lines(fd, offset, in_agent_file=task.in_agent_file, parse_large=False)
+            agent = task.agent_id is not None
+            found = read_lines(fd, offset, in_agent_file=agent, parse_large=False)
+            if follower is not None and found.records:
+                found.ready = follower.make(found.chunk(follower.file))
             yield found
             if found.is_large or found.at_end:
                 return
@@ -190,8 +224,8 @@ def _pack(found: Lines) -> bytes:
         (
             found.start,
             found.end,
-            [pack(record) for record in found.records],
-            found.notes,
+            [pack(record) for record in found.records] if found.ready is None else [],
+            found.notes if found.ready is None else [],
             list(found.counts.items()),
             found.errors,
             found.lines,
@@ -205,13 +239,14 @@ def _pack(found: Lines) -> bytes:
             found.mark,
             found.at_end,
             found.is_large,
+            tuple(found.ready) if found.ready is not None else None,
         )
     )
 
 
 def _unpack(data: bytes) -> Lines:
     values = marshal.loads(data)
-    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large = values
+    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large, ready = values
     return Lines(
         start,
         end,
@@ -224,6 +259,8 @@ def _unpack(data: bytes) -> Lines:
         mark,
         at_end,
         is_large,
+        Ready._make(ready) if ready is not None else None,
+        left_out=ready is not None,
     )
 
 

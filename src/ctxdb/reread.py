@@ -9,7 +9,7 @@ from ctxdb.identity import open_regular
 from ctxdb.normalize import Message, Record
 from ctxdb.parse import Bad, parse
 from ctxdb.reader import tamed
-from ctxdb.store.model import Placed, SourceFile
+from ctxdb.store.model import Placed, SourceFile, place_line
 from ctxdb.store.parents import Parents
 from ctxdb.tail import read_block
 
@@ -63,10 +63,7 @@ def reread(conn: sqlite3.Connection, file_id: int, start: int, length: int) -> P
 
 
 def _place(conn: sqlite3.Connection, record: Message, file: SourceFile) -> Placed:
-    agent_id = record.agent_id
-    if agent_id is None and not record.nested:
-        agent_id = file.agent_id
-    placed = Placed(record, file, "", record.session_id or file.session_id, agent_id)
+    placed = place_line(record, file, "")
     parents = Parents(conn)
     parents.learn([placed], [])
     parents.resolve([placed])

@@ -3,84 +3,116 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 
 from ctxdb.normalize import Event, Message
 from ctxdb.store import turns
-from ctxdb.store.events import EventRows
 from ctxdb.store.model import Chunk, Placed, Touched
 
 AgentKey = tuple[str | None, str]
+LINKS = ("progress", "result")  # facts that name the call which started an agent
 
 
-class TurnBeginnings:
+class ReadingOrder:
+    """Follows the lines of files and says where turns begin, and in which turn each line is.
+
+    What names a turn is left to the heirs: its row's id here, a place in a list where there is no
+    database (ready.py).
+    """
+
+    def __init__(self) -> None:
+        # By file: a batch can hold several chunks of one.
+        self.current: dict[int, dict[str | None, int | None]] = {}
+        self.queues: dict[int, turns.QueueReader] = {}
+        self.of_calls: dict[str, int | None] = {}
+
+    def _queue_before(self, chunk: Chunk) -> turns.QueueReader:
+        raise NotImplementedError
+
+    def before(self, chunk: Chunk, session_id: str | None) -> int | None:
+        """The turn in force before a chunk."""
+        raise NotImplementedError
+
+    def new_turn(
+        self, session_id: str | None, turn: tuple[str, str], place: tuple[Any, ...]
+    ) -> int:
+        """A turn begins: (kind, prompt), at (time, message, event, file, byte)."""
+        raise NotImplementedError
+
+    def _queue(self, chunk: Chunk) -> turns.QueueReader:
+        found = self.queues.get(chunk.file.id)
+        if found is None:
+            found = self.queues[chunk.file.id] = self._queue_before(chunk)
+        return found
+
+    def follow(
+        self, chunk: Chunk, items: list[Placed], row_of: Callable[[Event], int | None]
+    ) -> None:
+        """Give the new main-thread messages of a chunk their turns."""
+        file_id = chunk.file.id
+        current = self.current.setdefault(file_id, {})
+        messages = iter(items)
+        place: tuple[Any, ...]
+        for record in chunk.records:
+            if type(record) is Message:
+                item = next(messages)
+                turn = record.turn
+                if record.queued is not None:
+                    turn = self._queue(chunk).attachment(record.queued)
+                if not item.fresh or item.agent_id is not None:
+                    continue
+                session_id = item.session_id
+                if turn is not None:
+                    place = (record.timestamp, item.id, None, file_id, record.start)
+                    current[session_id] = self.new_turn(session_id, turn, place)
+                elif session_id not in current:
+                    current[session_id] = self.before(chunk, session_id)
+                item.turn_id = turn_id = current[session_id]
+                if record.calls:
+                    for call in record.calls:
+                        self.of_calls[call.tool_use_id] = turn_id
+            elif type(record) is Event and record.type == "queue-operation":
+                content = orjson.loads(record.data).get("content")
+                turn = self._queue(chunk).operation(record.subtype, content, record.timestamp)
+                row = row_of(record)
+                if turn is not None and row is not None:
+                    session_id = record.session_id or chunk.file.session_id
+                    place = (record.timestamp, None, row, file_id, record.start)
+                    current[session_id] = self.new_turn(session_id, turn, place)
+
+
+class TurnBeginnings(ReadingOrder):
     """Gives new messages their turns, in reading order."""
 
     def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
+        super().__init__()
         self.conn = conn
         self.touched = touched
         (last,) = conn.execute("SELECT max(id) FROM turns").fetchone()
         self.next_id = (last or 0) + 1
         self.new: list[tuple[Any, ...]] = []
         self.of_agents: dict[AgentKey, int | None] = {}
-        self.of_calls: dict[str, int | None] = {}
+        self.links: dict[AgentKey, str] = {}
 
-    def begin(self, chunks: list[Chunk], placed: list[list[Placed]], events: EventRows) -> None:
-        """Main threads first: agents belong to the turns of the calls that started them."""
-        for chunk, items in zip(chunks, placed, strict=True):
-            self._in_chunk(chunk, items, events)
+    def write(self) -> None:
+        """Store the turns that begin in the batch."""
         self.conn.executemany(
             "INSERT INTO turns (id, session_id, kind, prompt, started_at, message_id, event_id,"
             " source_file_id, byte_start) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             self.new,
         )
         self._number()
-        self._agents(placed)
 
-    def _in_chunk(self, chunk: Chunk, items: list[Placed], events: EventRows) -> None:
-        file_id = chunk.file.id
-        current: dict[str | None, int | None] = {}
-        queue: turns.QueueReader | None = None
-        messages = iter(items)
-        place: tuple[Any, ...]
+    def _queue_before(self, chunk: Chunk) -> turns.QueueReader:
+        if chunk.start == 0:
+            return turns.QueueReader()
+        return turns.read_queue(self.conn, chunk.file.id, chunk.start)
 
-        def reader() -> turns.QueueReader:
-            if chunk.start == 0:
-                return turns.QueueReader()
-            return turns.read_queue(self.conn, file_id, chunk.start)
-
-        for record in chunk.records:
-            if type(record) is Message:
-                item = next(messages)
-                turn = record.turn
-                if record.queued is not None:
-                    queue = queue or reader()
-                    turn = queue.attachment(record.queued)
-                if not item.fresh or item.agent_id is not None:
-                    continue
-                session_id = item.session_id
-                if turn is not None:
-                    place = (record.timestamp, item.id, None, file_id, record.start)
-                    current[session_id] = self._new(session_id, turn, place)
-                elif session_id not in current:
-                    current[session_id] = self._before(chunk, session_id)
-                item.turn_id = turn_id = current[session_id]
-                if record.calls:
-                    for call in record.calls:
-                        self.of_calls[call.tool_use_id] = turn_id
-            elif type(record) is Event and record.type == "queue-operation":
-                queue = queue or reader()
-                content = orjson.loads(record.data).get("content")
-                turn = queue.operation(record.subtype, content, record.timestamp)
-                row = events.row_of(record)
-                if turn is not None and row is not None:
-                    session_id = record.session_id or chunk.file.session_id
-                    place = (record.timestamp, None, row, file_id, record.start)
-                    current[session_id] = self._new(session_id, turn, place)
-
-    def _before(self, chunk: Chunk, session_id: str | None) -> int | None:
+    def before(self, chunk: Chunk, session_id: str | None) -> int | None:
+        """The turn in force before a chunk, by what is stored."""
         if chunk.start == 0:
             return None
         turn_id = turns.last_turn(self.conn, chunk.file.id, session_id, chunk.start)
@@ -88,7 +120,10 @@ class TurnBeginnings:
             self.touched.turns.add(turn_id)
         return turn_id
 
-    def _new(self, session_id: str | None, turn: tuple[str, str], place: tuple[Any, ...]) -> int:
+    def new_turn(
+        self, session_id: str | None, turn: tuple[str, str], place: tuple[Any, ...]
+    ) -> int:
+        """A turn begins: (kind, prompt), at (time, message, event, file, byte)."""
         turn_id = self.next_id
         self.next_id += 1
         self.new.append((turn_id, session_id, *turn, *place))
@@ -101,53 +136,56 @@ class TurnBeginnings:
         for row in self.new:
             if row[1] is not None:
                 by_session.setdefault(row[1], []).append(row[0])
+        known = {
+            session_id: (last, files)
+            for session_id, last, files in self.conn.execute(
+                "SELECT t.session_id, max(t.ordinal), count(DISTINCT t.source_file_id)"
+                " FROM json_each(?) j CROSS JOIN turns t ON t.session_id = j.value GROUP BY 1",
+                (orjson.dumps(list(by_session)).decode(),),
+            )
+        }
+        numbered: list[tuple[int, int]] = []
         for session_id, ids in by_session.items():
-            last, files = self.conn.execute(
-                "SELECT max(ordinal), count(DISTINCT source_file_id) FROM turns"
-                " WHERE session_id = ?",
-                (session_id,),
-            ).fetchone()
+            last, files = known[session_id]
             if files > 1:
                 self.touched.renumber.add(session_id)
-                continue
-            self.conn.executemany(
-                "UPDATE turns SET ordinal = ? WHERE id = ?",
-                [(last + n, turn_id) for n, turn_id in enumerate(ids, 1)],
-            )
+            else:
+                numbered += [(last + n, turn_id) for n, turn_id in enumerate(ids, 1)]
+        self.conn.executemany("UPDATE turns SET ordinal = ? WHERE id = ?", numbered)
 
-    def _agents(self, placed: list[list[Placed]]) -> None:
+    def learn_links(self, items: list[Placed]) -> None:
+        """Which call started an agent, where new lines say so."""
+        for item in items:
+            if item.rec.facts and item.fresh:
+                for fact in item.rec.facts:
+                    if fact.tool_use_id and fact.source in LINKS:
+                        self.links.setdefault((item.session_id, fact.agent_id), fact.tool_use_id)
+
+    def place_agents(self, items: list[Placed]) -> None:
         """An agent's lines belong to the turn of the call that started it, where that is known."""
-        links: dict[AgentKey, str] = {}
-        of_agents: list[Placed] = []
-        for items in placed:
-            for item in items:
-                if item.rec.facts and item.fresh:
-                    for fact in item.rec.facts:
-                        if fact.tool_use_id and fact.source in ("progress", "result"):
-                            links.setdefault((item.session_id, fact.agent_id), fact.tool_use_id)
-                if item.agent_id is not None and item.fresh:
-                    of_agents.append(item)
-        for item in of_agents:
-            item.turn_id = turn_id = self.of_agent(item, links)
+        for item in items:
+            if item.agent_id is None or not item.fresh:
+                continue
+            item.turn_id = turn_id = self.of_agent(item.session_id, item.agent_id)
             for call in item.rec.calls or ():
                 self.of_calls[call.tool_use_id] = turn_id
+
+    def of_agent(self, session_id: str | None, agent_id: str) -> int | None:
+        """The turn that an agent's lines belong to, as far as is known now."""
+        key = (session_id, agent_id)
+        if key not in self.of_agents:
+            self.of_agents[key] = turn_id = self._find(key)
             if turn_id is not None:
                 self.touched.turns.add(turn_id)
-
-    def of_agent(self, item: Placed, links: dict[AgentKey, str] | None = None) -> int | None:
-        """The turn that an agent's line belongs to, as far as is known now."""
-        key = (item.session_id, item.agent_id or "")
-        if key not in self.of_agents:
-            self.of_agents[key] = self._find(key, links or {})
         return self.of_agents[key]
 
-    def _find(self, key: AgentKey, links: dict[AgentKey, str]) -> int | None:
+    def _find(self, key: AgentKey) -> int | None:
         row = self.conn.execute(
             "SELECT turn_id FROM agents WHERE session_id = ? AND agent_id = ?", key
         ).fetchone()
         if row is not None:
             return int(row[0]) if row[0] is not None else None
-        call = links.get(key)
+        call = self.links.get(key)
         if call is None:
             row = self.conn.execute(
                 "SELECT tool_use_id FROM _agent_facts WHERE session_id = ? AND agent_id = ?"

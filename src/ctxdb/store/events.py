@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from ctxdb.normalize import Event
+from ctxdb.normalize import Event, unpack
 from ctxdb.normalize.sides import event_record
 from ctxdb.store import agents
 from ctxdb.store.counts import Line, shift_count
-from ctxdb.store.model import Chunk, SourceFile, Touched
+from ctxdb.store.model import Chunk, Ready, SourceFile, Touched
 from ctxdb.store.snapshots import add_snapshots, project_of
 
 Rank = tuple[bool, str]  # main transcripts before agents' files, then by path
@@ -33,6 +33,29 @@ class _Stored:
     start: int
     length: int  # negative: the line is no longer there
     new: int = -1  # index in EventRows.new of a row that this batch brings
+
+
+INSERT_EVENT = (
+    "INSERT INTO events (id, source_file_id, session_id, type, subtype, timestamp, data,"
+    " byte_start, byte_length, file_session, line_hash, nth)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+def event_values(event: Event, file: SourceFile, nth: int) -> tuple[Any, ...]:
+    """The columns of events after id and file, in the order of the statement above."""
+    return (
+        event.session_id or file.session_id,
+        event.type,
+        event.subtype,
+        event.timestamp,
+        event.data,
+        event.start,
+        event.length,
+        file.session_id or "",
+        event.line_hash,
+        nth,
+    )
 
 
 def _rank(file: SourceFile) -> Rank:
@@ -56,6 +79,10 @@ class EventRows:
         self.ids: dict[int, int] = {}  # id() of an event whose line is the stored one -> its row
         self.adopted: list[tuple[Event, SourceFile, str]] = []
         self.belong: set[tuple[str, int]] = set()
+        self.rows: list[tuple[Any, ...]] = []  # of chunks that were made ready
+        self.telling: list[tuple[Event, SourceFile, int]] = []  # of these, events that tell more
+        (last,) = conn.execute("SELECT max(id) FROM events").fetchone()
+        self.next_id = (last or 0) + 1
 
     def place(self, chunks: list[Chunk]) -> None:
         """Decide which events are new and which stand elsewhere already."""
@@ -64,8 +91,6 @@ class EventRows:
         if not batch:
             return
         stored = self._stored({event.line_hash for event, _, _ in batch})
-        (last,) = self.conn.execute("SELECT max(id) FROM events").fetchone()
-        next_id = (last or 0) + 1
         counted: dict[tuple[int, int], int] = {}
         for event, file, start in batch:
             key = (file.id, event.line_hash)
@@ -77,11 +102,11 @@ class EventRows:
             found = stored.get(identity)
             if found is None:
                 stored[identity] = _Stored(
-                    next_id, file.id, _rank(file), event.start, event.length, len(self.new)
+                    self.next_id, file.id, _rank(file), event.start, event.length, len(self.new)
                 )
-                self.new.append((event, file, nth, next_id))
-                self.ids[id(event)] = next_id
-                next_id += 1
+                self.new.append((event, file, nth, self.next_id))
+                self.ids[id(event)] = self.next_id
+                self.next_id += 1
             elif found.file_id == file.id or found.length < 0 or _rank(file) < found.rank:
                 self._take_over(found, event, file)
             else:
@@ -144,35 +169,27 @@ class EventRows:
         """What its line is counted as."""
         return "stored" if id(event) in self.ids else "copy"
 
+    def add_ready(self, chunk: Chunk, ready: Ready, first: int) -> None:
+        """Take in the events of a chunk that was made ready; their ids begin at `first`."""
+        file = chunk.file
+        self.rows += [(n, file.id, *row) for n, row in enumerate(ready.events, first)]
+        self.belong.update((row[0], file.id) for row in ready.events if row[0] is not None)
+        for n, packed in ready.telling:
+            event = unpack(packed)
+            if isinstance(event, Event):
+                self.telling.append((event, file, first + n - 1))
+
     def write(self) -> None:
         """Store the new events and what they tell."""
-        rows: list[tuple[Any, ...]] = []
+        rows = self.rows
+        for event, file, row_id in self.telling:
+            self._tell(event, event.session_id or file.session_id, row_id, file)
         for event, file, nth, row_id in self.new:
             session_id = event.session_id or file.session_id
-            rows.append(
-                (
-                    row_id,
-                    session_id,
-                    event.type,
-                    event.subtype,
-                    event.timestamp,
-                    event.data,
-                    file.id,
-                    event.start,
-                    event.length,
-                    file.session_id or "",
-                    event.line_hash,
-                    nth,
-                )
-            )
+            rows.append((row_id, file.id, *event_values(event, file, nth)))
             self._tell(event, session_id, row_id, file)
         self._note_files()
-        self.conn.executemany(
-            "INSERT INTO events (id, session_id, type, subtype, timestamp, data, source_file_id,"
-            " byte_start, byte_length, file_session, line_hash, nth)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+        self.conn.executemany(INSERT_EVENT, rows)
         self.conn.executemany(
             "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
             self.moved,
@@ -189,13 +206,12 @@ class EventRows:
 
     def _note_files(self) -> None:
         """A file with lines of a session, copied ones too, is one of the session's files."""
-        for session_id, file_id in self.belong:
-            self.touched.sessions.add(session_id)
-            self.conn.execute(
-                "INSERT INTO _session_files (session_id, source_file_id) VALUES (?, ?)"
-                " ON CONFLICT DO NOTHING",
-                (session_id, file_id),
-            )
+        self.touched.sessions.update(session_id for session_id, _ in self.belong)
+        self.conn.executemany(
+            "INSERT INTO _session_files (session_id, source_file_id) VALUES (?, ?)"
+            " ON CONFLICT DO NOTHING",
+            list(self.belong),
+        )
 
     def _tell(self, event: Event, session_id: str | None, row_id: int, file: SourceFile) -> None:
         if event.summary:
@@ -233,7 +249,9 @@ class EventRows:
 
         Paths are mostly relative to the session's folder, so that must be known first.
         """
-        for event, file, _, _ in self.new:
+        told = [(event, file) for event, file, _ in self.telling]
+        told += [(event, file) for event, file, _, _ in self.new]
+        for event, file in told:
             session_id = event.session_id or file.session_id
             if not event.snapshots or session_id is None:
                 continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from ctxdb.normalize import Message, Record
 
@@ -47,6 +48,42 @@ class Stat:
     ctime_ns: int
 
 
+class Ready(NamedTuple):
+    """The rows of a chunk in which, as far as it can tell by itself, every line is new.
+
+    Made of builtin values only (it is carried between processes). Messages are named by their
+    number in the chunk, from 1; calls, events and turns likewise. `slots` say which turn is meant:
+    None, a turn of this chunk, the turn before it in a session, or that of an agent.
+    """
+
+    session_id: str | None  # of the file
+    uuids: list[str]
+    threads: list[tuple[str, str | None]]  # (session, agent) that its messages are of
+    messages: list[tuple[Any, ...]]  # rows.line_values
+    turn_of: list[int]  # slot of each message
+    slots: list[tuple[Any, ...]]  # (), (turn,), (session, None) or (session, agent)
+    turns: list[tuple[Any, ...]]  # session, kind, prompt, time, message, event, byte
+    skipped: list[tuple[str, str | None]]  # uuid, parent
+    open_parents: list[tuple[int, str]]  # message, parent that is not in this chunk
+    told: list[tuple[Any, ...]]  # tally.told_of
+    events: list[tuple[Any, ...]]  # events.event_values
+    telling: list[tuple[int, tuple[Any, ...]]]  # events that tell more: number, packed
+    tools: list[tuple[Any, ...]]  # calls with their results: tools.Tool.values
+    files: list[tuple[Any, ...]]  # tools.file_row
+    git: list[tuple[Any, ...]]
+    loose: list[tuple[Any, ...]]  # message, and a call or a result that may belong elsewhere
+    usage_lines: list[tuple[Any, ...]]
+    usage: list[tuple[Any, ...]]
+    requests: list[tuple[str, str]]  # (API message, request key)
+    unsure: list[str]  # request keys to be summed up over everything
+    mentions: list[tuple[int, str]]  # message, path
+    facts: list[tuple[int, list[tuple[Any, ...]]]]  # message, facts of agents
+    links: list[tuple[str | None, str, str]]  # session, agent, call
+    starting: list[str]  # calls that start agents
+    pulls: list[str]  # sessions with pull requests
+    counts: list[tuple[LineKey, int]]  # all lines
+
+
 @dataclass(slots=True)
 class Chunk:
     """Consecutive lines of one file, from `start` up to `end`, which is just after a newline."""
@@ -56,12 +93,18 @@ class Chunk:
     end: int
     records: list[Record]
     notes: list[str | None]  # what was mended in each record's line; None: not a line of its own
-    counts: Counter[LineKey]  # lines that no record stands for: blank and bad ones
+    counts: Counter[LineKey]  # lines that no record stands for: blank and bad ones; then all
     errors: list[tuple[int, int, str, str]]  # byte_start, byte_length, reason, excerpt
     lines: int
     stat: Stat
     mark: bytes
     at_end: bool  # no complete line follows: the file has been read as it is
+    ready: Ready | None = None  # its rows, made where it was read
+    left_out: bool = False  # with ready rows, the records may have stayed where they were read
+
+    def first_session(self) -> str | None:
+        """The first session that a line names."""
+        return next((r.session_id for r in self.records if r.session_id is not None), None)
 
 
 @dataclass(slots=True)
@@ -78,6 +121,14 @@ class Placed:
     parent_uuid: str | None = None
     nth: int | None = None
     fresh: bool = False  # a new entry, not another place of a stored one
+
+
+def place_line(rec: Message, file: SourceFile, note: str | None) -> Placed:
+    """A line with what it and its file say of where it belongs."""
+    agent_id = rec.agent_id
+    if agent_id is None and not rec.nested:
+        agent_id = file.agent_id
+    return Placed(rec, file, note, rec.session_id or file.session_id, agent_id)
 
 
 @dataclass(slots=True)

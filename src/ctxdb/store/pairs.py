@@ -148,7 +148,8 @@ class _Group:
         half = call or result
         if half is None:
             return
-        tool = Tool(row, self.tool_use_id, None, *half.owner)
+        session_id, agent_id, turn_id = half.owner
+        tool = Tool(row, None, None, turn_id, self.tool_use_id, session_id, agent_id)
         tool.new = old is None
         for one in (call, result):
             for name, value in one.values.items() if one is not None else ():

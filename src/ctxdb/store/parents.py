@@ -8,11 +8,12 @@ the two come in different batches.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 import orjson
 
 from ctxdb.normalize import Fact, Skip
-from ctxdb.store.model import Placed
+from ctxdb.store.model import Placed, Ready
 
 
 class Parents:
@@ -23,8 +24,10 @@ class Parents:
         self.skipped: dict[str, str | None] = {}
         self.stored: dict[str, str | None] = {}
 
-    def learn(self, placed: list[Placed], skipped: list[Skip]) -> None:
+    def learn(self, placed: list[Placed], skipped: list[Skip], ready: Sequence[Ready] = ()) -> None:
         """Take in the batch's skipped lines and the wrappers of unwrapped ones."""
+        for chunk in ready:
+            self.skipped.update(chunk.skipped)
         for skip in skipped:
             if skip.uuid is not None:
                 self.skipped[skip.uuid] = skip.parent_uuid
@@ -103,24 +106,30 @@ class Parents:
         ).fetchone()
         return row[0] if row else None
 
-    def write(self, placed: list[Placed], filled: list[Placed], replaced: set[int]) -> None:
+    def write(
+        self,
+        came: set[str],
+        filled: list[Placed],
+        replaced: set[int],
+        open_ends: list[tuple[int, str]],
+    ) -> None:
         """Remember the skipped lines, and settle parents that this batch alone cannot tell.
 
         `parent_uuid` names stored entries only: a parent that is a copy stands for its owner, one
-        that is nowhere is kept aside until it comes. `filled` are the lines that own their rows,
-        `replaced` the rows that have another owner than before.
+        that is nowhere is kept aside until it comes. `came` are the uuids of the batch, `filled`
+        the lines that own their rows, `replaced` the rows that have another owner than before, and
+        `open_ends` further messages whose parent may be missing.
         """
         self.conn.executemany(
             "INSERT OR REPLACE INTO _skipped_parents VALUES (?, ?)",
             [(uuid, self.ancestor(uuid)) for uuid in self.skipped],
         )
-        came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
         last = {item.id: item for item in filled}  # a row may have changed hands within the batch
         self.conn.executemany(
             "DELETE FROM _orphans WHERE message_id = ?", [(row,) for row in replaced]
         )
         stored = {item.rec.uuid for item in last.values()}
-        open_ends: list[tuple[int, str]] = [
+        open_ends += [
             (item.id, item.parent_uuid)
             for item in last.values()
             if item.parent_uuid is not None and item.parent_uuid not in stored

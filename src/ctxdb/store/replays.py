@@ -16,7 +16,7 @@ Blocks = frozenset[str]
 # common. The contract does not name the API message, but lines of different ones are no copies: an
 # old resume gives all assistant lines the same time, and two of them may well say "Done.".
 Moment = tuple[str | None, str | None]
-Voice = tuple[str, str | None, str | None]
+Voice = tuple[str | None, ...]
 
 MAX_SUBSETS = 6  # blocks; a line with more is compared with all sets that begin with one of them
 

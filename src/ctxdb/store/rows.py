@@ -5,33 +5,34 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from ctxdb.normalize import Call, Result
 from ctxdb.store import agents, usage
 from ctxdb.store.model import Placed, Touched, owner_flags
+from ctxdb.store.snapshots import project_of
 from ctxdb.store.tools import ToolJoin, located
 
-_INSERT_MESSAGE = (
-    "INSERT INTO messages (id, uuid, session_id, agent_id, turn_id, parent_uuid, type, subtype,"
-    " kind, timestamp, model, api_message_id, request_id, stop_reason, text, thinking,"
-    " is_sidechain, cwd, git_branch, version, data, source_file_id, byte_start, byte_length,"
-    f" block_keys, line_hash, nth, owner_flags) VALUES ({', '.join('?' * 28)})"
+INSERT_MESSAGE = (
+    "INSERT INTO messages (id, source_file_id, turn_id, uuid, session_id, agent_id, parent_uuid,"
+    " type, subtype, kind, timestamp, model, api_message_id, request_id, stop_reason, text,"
+    " thinking, is_sidechain, cwd, git_branch, version, data, byte_start, byte_length, block_keys,"
+    f" owner_flags, line_hash, nth) VALUES ({', '.join('?' * 28)})"
 )
 _UPDATE_MESSAGE = (
-    "UPDATE messages SET uuid = ?, session_id = ?, agent_id = ?, turn_id = ?, parent_uuid = ?,"
-    " type = ?, subtype = ?, kind = ?, timestamp = ?, model = ?, api_message_id = ?,"
-    " request_id = ?, stop_reason = ?, text = ?, thinking = ?, is_sidechain = ?, cwd = ?,"
-    " git_branch = ?, version = ?, data = ?, source_file_id = ?, byte_start = ?, byte_length = ?,"
-    " block_keys = ?, line_hash = ?, nth = ?, owner_flags = ? WHERE id = ?"
+    "UPDATE messages SET source_file_id = ?, turn_id = ?, uuid = ?, session_id = ?, agent_id = ?,"
+    " parent_uuid = ?, type = ?, subtype = ?, kind = ?, timestamp = ?, model = ?,"
+    " api_message_id = ?, request_id = ?, stop_reason = ?, text = ?, thinking = ?,"
+    " is_sidechain = ?, cwd = ?, git_branch = ?, version = ?, data = ?, byte_start = ?,"
+    " byte_length = ?, block_keys = ?, owner_flags = ?, line_hash = ?, nth = ? WHERE id = ?"
 )
 
 
-def message_values(placed: Placed) -> tuple[Any, ...]:
-    """The columns of messages after id, in the order of the statements above."""
+def line_values(placed: Placed) -> tuple[Any, ...]:
+    """The columns of messages after id, file and turn, in the order of the statements above."""
     rec = placed.rec
     return (
         rec.uuid,
         placed.session_id,
         placed.agent_id,
-        placed.turn_id,
         placed.parent_uuid,
         rec.type,
         rec.subtype,
@@ -48,13 +49,12 @@ def message_values(placed: Placed) -> tuple[Any, ...]:
         rec.git_branch,
         rec.version or None,
         rec.data,
-        placed.file.id,
         rec.start,
         rec.length,
         rec.block_keys,
+        owner_flags(rec, placed.session_id, placed.file),
         rec.line_hash,
         placed.nth,
-        owner_flags(rec, placed.session_id, placed.file),
     )
 
 
@@ -79,25 +79,29 @@ class MessageRows:
 
     def insert(self, items: list[Placed]) -> None:
         """New rows, and their full text in the same transaction."""
-        if not items:
-            return
         self.filled += items
-        self.conn.executemany(_INSERT_MESSAGE, [(item.id, *message_values(item)) for item in items])
-        self.conn.execute(
-            "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
-            " FROM messages WHERE id >= ?",
-            (items[0].id,),
-        )
+        self.write([(item.id, item.file.id, item.turn_id, *line_values(item)) for item in items])
 
-    def insert_parts(self, items: list[Placed]) -> None:
+    def write(self, rows: list[tuple[Any, ...]]) -> None:
+        """Write rows of messages whose ids follow each other."""
+        if rows:
+            self.conn.executemany(INSERT_MESSAGE, rows)
+            self.conn.execute(
+                "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
+                " FROM messages WHERE id >= ?",
+                (rows[0][0],),
+            )
+
+    def insert_parts(self, items: list[Placed], ready: list[usage.Summed]) -> None:
         """What hangs on new messages."""
         self._join_tools(items)
-        usage.add_new(self.conn, items, self.touched)
+        usage.add_new(self.conn, items, ready, self.touched)
 
     def update(self, item: Placed) -> None:
         """Fill an existing row, and all that hangs on it, from another line."""
         self.leave(item.id)
-        self.conn.execute(_UPDATE_MESSAGE, (*message_values(item), item.id))
+        values = (item.file.id, item.turn_id, *line_values(item))
+        self.conn.execute(_UPDATE_MESSAGE, (*values, item.id))
         self.filled.append(item)
         self.replaced.add(item.id)
         usage.drop_lines(self.conn, item.id, self.touched)
@@ -127,37 +131,35 @@ class MessageRows:
         )
 
     def _join_tools(self, items: list[Placed]) -> None:
-        speaking: list[Placed] = []
-        ids: set[str] = set()
+        speaking: list[tuple[Placed, Call | None, Result | None]] = []
         for item in items:
             rec = item.rec
-            if rec.calls or rec.results:
-                speaking.append(item)
-                for call in rec.calls or ():
-                    ids.add(call.tool_use_id)
-                for result in rec.results or ():
-                    ids.add(result.tool_use_id)
+            speaking += [(item, call, None) for call in rec.calls or ()]
+            speaking += [(item, None, result) for result in rec.results or ()]
             if rec.mentions:
-                self._mention(item)
+                self.mention(item, rec.mentions)
             if rec.facts:
                 agents.add_facts(self.conn, item.session_id, rec.facts, item.id, self.touched)
             if item.agent_id is not None and item.session_id is not None:
                 self.touched.agents.add((item.session_id, item.agent_id))
+        self.join(speaking)
+
+    def join(self, speaking: list[tuple[Placed, Call | None, Result | None]]) -> None:
+        """Join calls and results with each other and with what is stored."""
+        ids = {call.tool_use_id for _, call, _ in speaking if call is not None}
+        ids.update(result.tool_use_id for _, _, result in speaking if result is not None)
         self.tools.load(ids)
-        for item in speaking:
-            for call in item.rec.calls or ():
+        for item, call, result in speaking:
+            if call is not None:
                 self.tools.add_call(call, item)
-            for result in item.rec.results or ():
+            if result is not None:
                 self.tools.add_result(result, item)
         self.tools.write()
 
-    def _mention(self, item: Placed) -> None:
-        row = self.conn.execute(
-            "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id"
-            " WHERE s.id = ?",
-            (item.session_id,),
-        ).fetchone()
-        for path in item.rec.mentions or ():
+    def mention(self, item: Placed, paths: list[str]) -> None:
+        """Files that a person has named."""
+        project = project_of(self.conn, item.session_id)
+        for path in paths:
             self.conn.execute(
                 "INSERT INTO files_touched (session_id, agent_id, turn_id, path, operation,"
                 " succeeded, timestamp, message_id, project_id, relative_path)"
@@ -169,6 +171,6 @@ class MessageRows:
                     path,
                     item.rec.timestamp,
                     item.id,
-                    *located(path, row),
+                    *located(path, project),
                 ),
             )

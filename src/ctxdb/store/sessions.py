@@ -34,17 +34,13 @@ _HOUSEKEEPING = (
 _WORKTREE = re.compile(r"^(.*?)[/\\](?:\.claude[/\\])?\.?worktrees[/\\].+$")
 
 
-def note_file(
-    conn: sqlite3.Connection, session_id: str, file_id: int, seen: dict[str, Any]
-) -> None:
-    """Add what a batch saw of a session in a file."""
-    conn.execute(
+def note_files(conn: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
+    """Add what a batch saw of sessions in files: rows of _session_files."""
+    conn.executemany(
         "INSERT INTO _session_files (session_id, source_file_id, main_lines, first_cwd, agent_cwd,"
         " git_branch, version, slug, entrypoint, first_at, last_at, first_user_at, last_user_at,"
         " forked_session, process_session)"
-        " VALUES (:session, :file, :main, :first_cwd, :agent_cwd, :git_branch, :version, :slug,"
-        "  :entrypoint, :first_at, :last_at, :first_user_at, :last_user_at, :forked_session,"
-        "  :process_session)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT DO UPDATE SET main_lines = max(main_lines, excluded.main_lines),"
         "  first_cwd = coalesce(first_cwd, excluded.first_cwd),"
         "  agent_cwd = coalesce(agent_cwd, excluded.agent_cwd),"
@@ -60,7 +56,7 @@ def note_file(
         "  last_user_at = coalesce(excluded.last_user_at, last_user_at),"
         "  forked_session = coalesce(excluded.forked_session, forked_session),"
         "  process_session = coalesce(process_session, excluded.process_session)",
-        {"session": session_id, "file": file_id, **seen},
+        rows,
     )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
+
+import orjson
 
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.store import sessions
-from ctxdb.store.events import EventRows
 from ctxdb.store.model import Chunk, LineKey, Placed, Touched
 
 COUNT_LINES = (
@@ -36,31 +38,44 @@ _SEEN = (
     "forked_session",
     "process_session",
 )
+_FIRST_AT = 2 + _SEEN.index("first_at")  # in a row of _session_files
 
 
 class OffsetMoved(Exception):
     """Another process has read on in the same file: nothing of this batch may stay."""
 
 
+def counted(
+    chunk: Chunk, items: list[Placed], outcome_of: Callable[[Event], str]
+) -> Counter[LineKey]:
+    """The lines of a chunk's new entries and events, its skipped, blank and bad ones."""
+    counts: Counter[LineKey] = Counter(chunk.counts)
+    for item in items:
+        if item.fresh and item.note is not None:
+            counts[item.rec.line_type, item.rec.version, "stored", item.note] += 1
+    for record, note in zip(chunk.records, chunk.notes, strict=True):
+        if type(record) is Message or note is None:
+            continue
+        if type(record) is Event:
+            counts[record.line_type, record.version, outcome_of(record), note] += 1
+        elif type(record) is Skip:
+            reason = record.reason if not note else f"{record.reason},{note}"
+            counts[record.line_type, record.version, "skipped", reason] += 1
+    return counts
+
+
 def count_new(
-    conn: sqlite3.Connection, chunks: list[Chunk], placed: list[list[Placed]], events: EventRows
+    conn: sqlite3.Connection,
+    chunks: list[Chunk],
+    placed: list[list[Placed]],
+    outcome_of: Callable[[Event], str],
 ) -> None:
-    """Count the lines of new entries and events, the skipped, the blank and the bad ones."""
+    """Count the lines of the batch; those that repeat an entry are counted when it is settled."""
     rows: list[tuple[Any, ...]] = []
     for chunk, items in zip(chunks, placed, strict=True):
-        counts: Counter[LineKey] = Counter(chunk.counts)
-        for item in items:
-            if item.fresh and item.note is not None:
-                counts[item.rec.line_type, item.rec.version, "stored", item.note] += 1
-        for record, note in zip(chunk.records, chunk.notes, strict=True):
-            if type(record) is Message or note is None:
-                continue
-            if type(record) is Event:
-                counts[record.line_type, record.version, events.outcome_of(record), note] += 1
-            elif type(record) is Skip:
-                reason = record.reason if not note else f"{record.reason},{note}"
-                counts[record.line_type, record.version, "skipped", reason] += 1
-        rows += [(chunk.file.id, *key, lines) for key, lines in counts.items()]
+        if chunk.ready is None:
+            chunk.counts = counted(chunk, items, outcome_of)
+        rows += [(chunk.file.id, *key, lines) for key, lines in chunk.counts.items()]
     conn.executemany(COUNT_LINES, rows)
 
 
@@ -72,8 +87,8 @@ def count_one(conn: sqlite3.Connection, item: Placed, outcome: str) -> None:
         conn.execute(COUNT_LINES, (*key, 1))
 
 
-def see(conn: sqlite3.Connection, items: list[Placed], touched: Touched) -> None:
-    """Collect what the lines of one file tell of their sessions."""
+def told_of(items: list[Placed]) -> list[tuple[Any, ...]]:
+    """What the lines of one file tell of their sessions: (session, the columns of _SEEN)."""
     seen: dict[str, dict[str, Any]] = {}
     for item in items:
         session_id = item.session_id
@@ -84,21 +99,51 @@ def see(conn: sqlite3.Connection, items: list[Placed], touched: Touched) -> None
             told = seen[session_id] = dict.fromkeys(_SEEN)
             told["main"] = 0
         _see_line(told, item)
-    for session_id, told in seen.items():
-        touched.sessions.add(session_id)
-        sessions.note_file(conn, session_id, items[0].file.id, told)
-        _may_be_first(conn, session_id, told["first_at"], touched)
-        if _has_parts(conn, session_id):
-            touched.renumber.add(session_id)  # which of its files is first may have changed
-    if seen:
-        # What one session does in a file can say how another one there continues it.
-        touched.sessions.update(
-            other
-            for (other,) in conn.execute(
-                "SELECT session_id FROM _session_files WHERE source_file_id = ?",
-                (items[0].file.id,),
-            )
+    return [(session_id, *told.values()) for session_id, told in seen.items()]
+
+
+def see(
+    conn: sqlite3.Connection, told: list[tuple[int, list[tuple[Any, ...]]]], touched: Touched
+) -> None:
+    """Keep what files tell of their sessions: (file, what told_of says)."""
+    rows = [(one[0], file_id, *one[1:]) for file_id, by_session in told for one in by_session]
+    if not rows:
+        return
+    sessions.note_files(conn, rows)
+    firsts: dict[str, str] = {}
+    for row in rows:
+        touched.sessions.add(row[0])
+        at = row[_FIRST_AT]
+        if at is not None and at < firsts.get(row[0], "~"):
+            firsts[row[0]] = at
+    named = (orjson.dumps(sorted({row[0] for row in rows})).decode(),)
+    # In a session that shares entries, an earlier unshared one can change who owns them.
+    for session_id, first in conn.execute(
+        "SELECT s.id, s.first_unshared_at FROM json_each(?) j CROSS JOIN sessions s"
+        " ON s.id = j.value WHERE s.shares_entries",
+        named,
+    ):
+        if session_id in firsts and (first is None or firsts[session_id] < first):
+            touched.shared.add(session_id)
+    # Where a session has several files, which of them is first may have changed.
+    touched.renumber.update(
+        session_id
+        for (session_id,) in conn.execute(
+            "SELECT s.session_id FROM json_each(?) j CROSS JOIN _session_files s"
+            " ON s.session_id = j.value JOIN source_files f ON f.id = s.source_file_id"
+            " WHERE f.agent_id IS NULL GROUP BY 1 HAVING count(*) > 1",
+            named,
         )
+    )
+    # What one session does in a file can say how another one there continues it.
+    touched.sessions.update(
+        other
+        for (other,) in conn.execute(
+            "SELECT s.session_id FROM json_each(?) j CROSS JOIN _session_files s"
+            " ON s.source_file_id = j.value",
+            (orjson.dumps(sorted({row[1] for row in rows})).decode(),),
+        )
+    )
 
 
 def _see_line(told: dict[str, Any], item: Placed) -> None:
@@ -142,26 +187,6 @@ def _see_own_line(told: dict[str, Any], item: Placed, cwd: str) -> None:
             told["last_at"] = at
 
 
-def _may_be_first(
-    conn: sqlite3.Connection, session_id: str, first_at: str | None, touched: Touched
-) -> None:
-    """In a session that shares entries, an earlier unshared one can change who owns them."""
-    row = conn.execute(
-        "SELECT first_unshared_at FROM sessions WHERE id = ? AND shares_entries", (session_id,)
-    ).fetchone()
-    if row is not None and first_at is not None and (row[0] is None or first_at < row[0]):
-        touched.shared.add(session_id)
-
-
-def _has_parts(conn: sqlite3.Connection, session_id: str) -> bool:
-    (files,) = conn.execute(
-        "SELECT count(*) FROM _session_files s JOIN source_files f ON f.id = s.source_file_id"
-        " WHERE s.session_id = ? AND f.agent_id IS NULL",
-        (session_id,),
-    ).fetchone()
-    return bool(files > 1)
-
-
 def note_errors(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> None:
     """Lines that could not be read, or only after mending."""
     for chunk in chunks:
@@ -179,11 +204,6 @@ def move_offsets(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> Non
         file, stat = chunk.file, chunk.stat
         bad = sum(n for key, n in chunk.counts.items() if key[2] == "bad")
         skipped = sum(n for key, n in chunk.counts.items() if key[2] == "skipped")
-        skipped += sum(
-            1
-            for record, note in zip(chunk.records, chunk.notes, strict=True)
-            if type(record) is Skip and note is not None
-        )
         values = (
             chunk.end,
             chunk.lines,

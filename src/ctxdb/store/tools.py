@@ -20,15 +20,24 @@ from ctxdb.normalize.git import GitOp, git_from_text
 from ctxdb.store.model import Placed, Touched
 
 COLUMNS = (
-    "id, tool_use_id, message_id, session_id, agent_id, turn_id, name, raw_name, mcp_server, input,"
-    " target, started_at, finished_at, duration_ms, tool_ms, status, is_error, exit_code,"
-    " result_text, result_bytes, result_path, result_message_id, ended_cleanly, result_file"
+    "id, message_id, result_message_id, turn_id, tool_use_id, session_id, agent_id, name, raw_name,"
+    " mcp_server, input, target, started_at, finished_at, duration_ms, tool_ms, status, is_error,"
+    " exit_code, result_text, result_bytes, result_path, ended_cleanly, result_file"
 )
-_INSERT = f"INSERT INTO tool_uses ({COLUMNS}) VALUES ({', '.join('?' * 24)})"
+INSERT_TOOL = f"INSERT INTO tool_uses ({COLUMNS}) VALUES ({', '.join('?' * 24)})"
 _UPDATE = (
     "UPDATE tool_uses SET "
     + ", ".join(f"{name.strip()} = ?" for name in COLUMNS.split(",")[1:])
     + " WHERE id = ?"
+)
+INSERT_FILE = (
+    "INSERT INTO files_touched (tool_id, turn_id, tool_use_id, session_id, agent_id, path,"
+    " operation, succeeded, lines_added, lines_removed, timestamp, project_id, relative_path)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+INSERT_GIT = (
+    "INSERT INTO git_operations (tool_id, turn_id, session_id, kind, sha, branch, pr_number,"
+    " pr_url, timestamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _STARTS_AGENTS = ("Agent", "Workflow")
 
@@ -38,11 +47,12 @@ class Tool:
     """A row of tool_uses while it is put together."""
 
     id: int
-    tool_use_id: str
     message_id: int | None = None
+    result_message_id: int | None = None
+    turn_id: int | None = None
+    tool_use_id: str = ""
     session_id: str | None = None
     agent_id: str | None = None
-    turn_id: int | None = None
     name: str | None = None
     raw_name: str | None = None
     mcp_server: str | None = None
@@ -58,7 +68,6 @@ class Tool:
     result_text: str | None = None
     result_bytes: int | None = None
     result_path: str | None = None
-    result_message_id: int | None = None
     ended_cleanly: int | None = None
     result_file: str | None = None
     # Not columns:
@@ -69,11 +78,12 @@ class Tool:
     def values(self) -> tuple[Any, ...]:
         """The columns after id, in the order of the statements above."""
         return (
-            self.tool_use_id,
             self.message_id,
+            self.result_message_id,
+            self.turn_id,
+            self.tool_use_id,
             self.session_id,
             self.agent_id,
-            self.turn_id,
             self.name,
             self.raw_name,
             self.mcp_server,
@@ -89,7 +99,6 @@ class Tool:
             self.result_text,
             self.result_bytes,
             self.result_path,
-            self.result_message_id,
             self.ended_cleanly,
             self.result_file,
         )
@@ -115,14 +124,21 @@ def milliseconds(start: str | None, end: str | None) -> int | None:
 class ToolJoin:
     """Joins the calls and results of one batch with each other and with what is stored."""
 
-    def __init__(self, conn: sqlite3.Connection, next_id: int, touched: Touched) -> None:
-        self.conn = conn
+    def __init__(self, conn: sqlite3.Connection | None, next_id: int, touched: Touched) -> None:
+        self._conn = conn  # None where only the lines at hand are joined
         self.next_id = next_id
         self.first_new = next_id
         self.touched = touched
         self.rows: dict[int, Tool] = {}
         self.by_id: dict[str, list[Tool]] = {}
         self.changed: dict[int, Tool] = {}
+
+    @property
+    def conn(self) -> sqlite3.Connection:
+        """The database."""
+        if self._conn is None:
+            raise LookupError("no database")
+        return self._conn
 
     def load(self, ids: set[str]) -> None:
         """Read what is stored under these ids."""
@@ -140,7 +156,7 @@ class ToolJoin:
             self.by_id[tool.tool_use_id].append(tool)
 
     def _new(self, tool_use_id: str) -> Tool:
-        tool = Tool(self.next_id, tool_use_id)
+        tool = Tool(self.next_id, tool_use_id=tool_use_id)
         self.next_id += 1
         self.rows[tool.id] = tool
         self.by_id.setdefault(tool_use_id, []).append(tool)
@@ -243,13 +259,13 @@ class ToolJoin:
         new: list[tuple[Any, ...]] = []
         old: list[tuple[Any, ...]] = []
         for tool in self.changed.values():
-            self._finish(tool)
+            finish(tool)
             if tool.new:
                 new.append((tool.id, *tool.values()))
             else:
                 old.append((*tool.values(), tool.id))
-        self.conn.executemany(_INSERT, new)
-        if new:
+        self.conn.executemany(INSERT_TOOL, new)
+        if self.next_id > self.first_new:  # rows that were made ready are among them
             self.conn.execute(
                 "INSERT INTO tool_uses_fts (rowid, target, input, result_text)"
                 " SELECT id, target, input, result_text FROM tool_uses WHERE id >= ?",
@@ -263,29 +279,20 @@ class ToolJoin:
         self.rows.clear()
         self.by_id.clear()
 
-    def _finish(self, tool: Tool) -> None:
-        tool.duration_ms = milliseconds(tool.started_at, tool.finished_at)
-        clean = tool.name == "Bash" and tool.status == "ok" and tool.ended_cleanly
-        if clean and tool.exit_code is None:
-            tool.exit_code = 0
-
     def _write_files(self) -> None:
         rows = []
         stale = []
         for tool in self.changed.values():
             if not tool.new:
                 stale.append((tool.id,))
-            if (row := _file_row(tool)) is not None:
+            if (row := file_row(tool)) is not None:
                 rows.append(row)
         self.conn.executemany("DELETE FROM files_touched WHERE tool_id = ?", stale)
         if not rows:
             return
-        projects = _projects(self.conn, {row[2] for row in rows})
+        projects = projects_of(self.conn, {row[3] for row in rows})
         self.conn.executemany(
-            "INSERT INTO files_touched (tool_id, tool_use_id, session_id, agent_id, turn_id, path,"
-            " operation, succeeded, lines_added, lines_removed, timestamp, project_id,"
-            " relative_path) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [(*row, *located(row[5], projects.get(row[2]))) for row in rows],
+            INSERT_FILE, [(*row, *located(row[5], projects.get(row[3]))) for row in rows]
         )
 
     def _write_git(self) -> None:
@@ -302,21 +309,31 @@ class ToolJoin:
                         (tool.id,),
                     ).fetchall()
                     ops = list(stored)
-            if not ops and tool.name in ("Bash", "PowerShell") and tool.status == "ok":
-                ops = git_from_text(tool.target, tool.result_text)
-            at = tool.finished_at or tool.started_at
-            rows += [(tool.id, tool.session_id, tool.turn_id, *op, at) for op in ops]
-            if any(op[0] == "pr" for op in ops) and tool.session_id:
-                self.touched.pulls.add(tool.session_id)
+            rows += self.git_rows(tool, ops)
         self.conn.executemany("DELETE FROM git_operations WHERE tool_id = ?", stale)
-        self.conn.executemany(
-            "INSERT INTO git_operations (tool_id, session_id, turn_id, kind, sha, branch,"
-            " pr_number, pr_url, timestamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+        self.conn.executemany(INSERT_GIT, rows)
+
+    def git_rows(self, tool: Tool, ops: list[GitOp]) -> list[tuple[Any, ...]]:
+        """The git_operations rows of a call: what its result reports, else what was printed."""
+        if not ops and tool.name in ("Bash", "PowerShell") and tool.status == "ok":
+            ops = git_from_text(tool.target, tool.result_text)
+        if not ops:
+            return []
+        if tool.session_id and any(op[0] == "pr" for op in ops):
+            self.touched.pulls.add(tool.session_id)
+        at = tool.finished_at or tool.started_at
+        return [(tool.id, tool.turn_id, tool.session_id, *op, at) for op in ops]
 
 
-def _file_row(tool: Tool) -> tuple[Any, ...] | None:
+def finish(tool: Tool) -> None:
+    """Work out what needs both halves."""
+    tool.duration_ms = milliseconds(tool.started_at, tool.finished_at)
+    clean = tool.name == "Bash" and tool.status == "ok" and tool.ended_cleanly
+    if clean and tool.exit_code is None:
+        tool.exit_code = 0
+
+
+def file_row(tool: Tool) -> tuple[Any, ...] | None:
     """The files_touched row of a call, or None when it touches no file."""
     if tool.call is not None:
         path, operation = tool.call.path, tool.call.operation
@@ -349,10 +366,10 @@ def _file_row(tool: Tool) -> tuple[Any, ...] | None:
         succeeded = 1 if tool.status == "ok" else 0
     return (
         tool.id,
+        tool.turn_id,
         tool.tool_use_id,
         tool.session_id,
         tool.agent_id,
-        tool.turn_id,
         path,
         operation,
         succeeded,
@@ -362,9 +379,10 @@ def _file_row(tool: Tool) -> tuple[Any, ...] | None:
     )
 
 
-def _projects(
+def projects_of(
     conn: sqlite3.Connection, sessions: set[str | None]
 ) -> dict[str | None, tuple[int, str]]:
+    """The projects of sessions, as far as they are known."""
     return {
         session: (project_id, path)
         for session, project_id, path in conn.execute(

@@ -8,7 +8,7 @@ batch touched are made anew, in one statement. The result does not depend on the
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,7 +16,7 @@ from ctxdb.normalize.usage import request_key
 from ctxdb.store import model_names
 from ctxdb.store.model import Placed, Touched
 
-_INSERT_LINE = (
+INSERT_LINE = (
     "INSERT OR REPLACE INTO _usage_lines (message_id, request_key, api_message_id, request_id,"
     " part, is_background, model, input_tokens, output_tokens, cache_write_5m_tokens,"
     " cache_write_1h_tokens, cache_read_tokens, prompt_tokens, thinking_tokens,"
@@ -24,8 +24,8 @@ _INSERT_LINE = (
     f" VALUES ({', '.join('?' * 20)})"
 )
 
-_INSERT_USAGE = (
-    "INSERT INTO usage (request_key, api_message_id, request_id, session_id, agent_id, turn_id,"
+INSERT_USAGE = (
+    "INSERT INTO usage (turn_id, request_key, api_message_id, request_id, session_id, agent_id,"
     " model, timestamp, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,"
     " cache_read_tokens, prompt_tokens, thinking_tokens, web_search_requests, service_tier, speed,"
     " inference_geo, output_is_final, is_sidechain, cost_reported_usd, lines)"
@@ -114,18 +114,19 @@ def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: To
 
 
 def _keep(conn: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
-    conn.executemany(_INSERT_LINE, rows)
+    conn.executemany(INSERT_LINE, rows)
     model_names.know(conn, {row[6] for row in rows})
 
 
-def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) -> None:
-    """Keep the lines of new messages.
+Teller = tuple[Placed, tuple[Any, ...]]  # a message and its row of _usage_lines
 
-    Requests that only this batch tells of, and whose API message nobody else names, are the rule:
-    they are summed up here, all others by `recompute`.
-    """
+
+def requests_of(
+    placed: list[Placed],
+) -> tuple[list[tuple[Any, ...]], dict[str, list[Teller]], dict[str | None, set[str]]]:
+    """(rows of _usage_lines, the tellers of each request, the requests of each API message)."""
     rows: list[tuple[Any, ...]] = []
-    told: dict[str, list[tuple[Placed, tuple[Any, ...]]]] = {}
+    told: dict[str, list[Teller]] = {}
     keys_of: dict[str | None, set[str]] = {}
     for item in placed:
         if item.rec.usage:
@@ -134,6 +135,38 @@ def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) ->
                 told.setdefault(row[1], []).append((item, row))
                 if row[4] == 0:
                     keys_of.setdefault(row[2], set()).add(row[1])
+    return rows, told, keys_of
+
+
+class Summed(NamedTuple):
+    """What a chunk that was made ready tells of requests, with ids and turns put in."""
+
+    lines: list[tuple[Any, ...]]
+    sums: list[tuple[Any, ...]]
+    requests: list[tuple[str, str]]
+    unsure: list[str]
+
+
+def add_new(
+    conn: sqlite3.Connection, placed: list[Placed], ready: list[Summed], touched: Touched
+) -> None:
+    """Keep the lines of new messages.
+
+    Requests that only this batch tells of, and whose API message nobody else names, are the rule:
+    they are summed up here, all others by `recompute`.
+    """
+    rows, told, keys_of = requests_of(placed)
+    sums = [(key, lines[0][1][2], lines) for key, lines in told.items()]
+    made = [row for one in ready for row in one.sums]
+    twice = set(told)
+    for one in ready:
+        rows += one.lines
+        touched.requests.update(one.unsure)
+        for api_message_id, key in one.requests:
+            keys_of.setdefault(api_message_id, set()).add(key)
+        own = {row[1] for row in one.sums}
+        touched.requests.update(own & twice)
+        twice |= own
     if not rows:
         return
     known = {
@@ -144,20 +177,19 @@ def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) ->
             (orjson.dumps([i for i in keys_of if i is not None]).decode(),),
         )
     }
-    _keep(conn, rows)
-    sums: list[tuple[Any, ...]] = []
-    for key, lines in told.items():
-        api_message_id = lines[0][1][2]
-        shared = api_message_id in known or len(keys_of.get(api_message_id, ())) > 1
-        # A touched request may have a row already, whose lines were taken away in this batch.
-        if api_message_id is None or shared or key in touched.requests:
-            touched.requests.add(key)
-        else:
-            sums.append(_sum_up(key, lines))
-    conn.executemany(_INSERT_USAGE, sums)
+    known.update(api for api, keys in keys_of.items() if len(keys) > 1)
+    known.add(None)
+    conn.executemany(INSERT_LINE, rows)
+    # A touched request may have a row already, whose lines were taken away in this batch.
+    unsure = touched.requests
+    unsure.update(key for key, api, _ in sums if api in known)
+    unsure.update(row[1] for row in made if row[2] in known)
+    made = [row for row in made if row[1] not in unsure]
+    made += [sum_up(key, lines) for key, _, lines in sums if key not in unsure]
+    conn.executemany(INSERT_USAGE, made)
 
 
-def _sum_up(key: str, lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Any, ...]:
+def sum_up(key: str, lines: list[Teller]) -> tuple[Any, ...]:
     """What `_RECOMPUTE` says, for lines that are all at hand."""
     if len(lines) == 1:
         (item, row), first = lines[0], lines[0][0]
@@ -170,12 +202,12 @@ def _sum_up(key: str, lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Any,
         reported = max((line[19] for _, line in lines if line[19] is not None), default=None)
     rec = item.rec
     return (
+        first.turn_id,
         key,
         row[2],
         row[3],
         first.session_id,
         first.agent_id,
-        first.turn_id,
         row[6],
         first.rec.timestamp,
         *row[7:14],
@@ -190,13 +222,13 @@ def _sum_up(key: str, lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Any,
     )
 
 
-def _first(line: tuple[Placed, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _first(line: Teller) -> tuple[Any, ...]:
     item, row = line
     at = item.rec.timestamp
     return at is None, at or "", row[5], item.session_id or "", item.rec.uuid or ""
 
 
-def _winner(lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Placed, tuple[Any, ...]]:
+def _winner(lines: list[Teller]) -> Teller:
     """The line whose record counts (R4), as `_RECOMPUTE` ranks them."""
     best = lines[0]
     best_rank = _rank(best)
@@ -207,7 +239,7 @@ def _winner(lines: list[tuple[Placed, tuple[Any, ...]]]) -> tuple[Placed, tuple[
     return best
 
 
-def _rank(line: tuple[Placed, tuple[Any, ...]]) -> tuple[int, int, int, bool]:
+def _rank(line: Teller) -> tuple[int, int, int, bool]:
     item, row = line
     total = row[7] + row[8] + row[9] + row[10] + row[11]
     return item.rec.is_sidechain, -row[8], -total, row[16] is None
