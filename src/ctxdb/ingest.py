@@ -234,6 +234,7 @@ class Pass:
             reader = ReaderProcess(tasks)
         batch: list[Chunk] = []
         size = lines = 0
+        enough = BATCH_BYTES // 8  # at first: two processes are at work the sooner
         try:
             if isinstance(reader, ReaderProcess):
                 with write_transaction(self.conn):
@@ -248,9 +249,9 @@ class Pass:
                         batch.append(found)
                         size += found.end - found.start
                         lines += found.lines
-                        if size >= BATCH_BYTES or lines >= BATCH_LINES:
+                        if size >= enough or lines >= BATCH_LINES:
                             self._store(batch)
-                            batch, size, lines = [], 0, 0
+                            batch, size, lines, enough = [], 0, 0, BATCH_BYTES
                 except ReaderDied:
                     reader.close()
                     self._store(batch)
@@ -426,5 +427,6 @@ def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncRepor
         report = Pass(conn, config.roots, progress).run()
         if report.lines_read > OPTIMIZE_LINES:
             with suppress(sqlite3.OperationalError):  # only advice for the planner: next time, then
+                conn.execute("PRAGMA analysis_limit = 400")  # rows per index
                 conn.execute("PRAGMA optimize")
     return report

@@ -7,6 +7,7 @@ plain tuples, so that a first sync of many megabytes reads and normalizes in a s
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import marshal
 import multiprocessing
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 2 << 20  # of one file, read at once
 AHEAD_BYTES = 12 << 20  # of packed lines, read before they are asked for
+PIPE_BYTES = 1 << 20  # of these, in the pipe: 64 kB would wake up the other side for every bit
 CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 records
 LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
 EXCERPT_BYTES = 200
@@ -244,8 +246,7 @@ def _pack(found: Lines) -> bytes:
     )
 
 
-def _unpack(data: bytes) -> Lines:
-    values = marshal.loads(data)
+def _lines(values: tuple[Any, ...]) -> Lines:
     start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large, ready = values
     return Lines(
         start,
@@ -278,7 +279,7 @@ def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
     process.start()
     theirs.close()
     try:
-        return _unpack(ours.recv_bytes())
+        return _lines(marshal.loads(ours.recv_bytes()))
     except EOFError:
         raise ReaderDied from None
     finally:
@@ -295,10 +296,10 @@ def _serve(tasks: Sequence[Task], pipe: Connection, ours: Connection) -> None:
             failure: tuple[int, str] | None = None
             try:
                 for found in read_file(task):
-                    pipe.send_bytes(b"L" + _pack(found))
+                    pipe.send_bytes(_pack(found))
             except OSError as e:
                 failure = (e.errno or 0, e.strerror or str(e))
-            pipe.send_bytes(b"E" + marshal.dumps(failure))
+            pipe.send_bytes(marshal.dumps(failure))
     except (BrokenPipeError, KeyboardInterrupt):
         return
 
@@ -306,13 +307,15 @@ def _serve(tasks: Sequence[Task], pipe: Connection, ours: Connection) -> None:
 class ReaderProcess:
     """Reads files in a second process, ahead of whoever asks.
 
-    A thread takes in what that process sends, up to AHEAD_BYTES: a pipe alone holds 64 kB, and the
-    two processes would wait for each other at every file.
+    A thread takes in what that process sends, up to AHEAD_BYTES: a pipe alone holds a MiB at most,
+    and the two processes would wait for each other at every file.
     """
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         context = multiprocessing.get_context("fork" if os.name == "posix" else None)
         self.pipe, theirs = context.Pipe(duplex=False)
+        with suppress(OSError, AttributeError):  # Linux only; it works without
+            fcntl.fcntl(theirs.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self.process = context.Process(target=_serve, args=(tasks, theirs, self.pipe), daemon=True)
         self.process.start()
         theirs.close()
@@ -352,13 +355,12 @@ class ReaderProcess:
     def read(self, _task: Task) -> Iterator[Lines]:
         """The lines of the next task; raises the OSError that stopped it."""
         while True:
-            data = self._next()
-            if data[:1] == b"E":
-                failure = marshal.loads(data[1:])
-                if failure is not None:
-                    raise OSError(*failure)
+            values = marshal.loads(self._next())
+            if values is None:
                 return
-            found = _unpack(data[1:])
+            if len(values) == 2:
+                raise OSError(*values)
+            found = _lines(values)
             if found.is_large:
                 self._next()  # the end of this task: nobody asks further
                 yield found
