@@ -123,7 +123,7 @@ config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
 print("go", flush=True)
 passes = conflicts = 0
 for row in sys.stdin:
-    while not Path(sys.argv[3]).exists():
+    while not (passes and Path(sys.argv[3]).exists()):
         try:
             ingest.sync(config, progress=NullProgress())
             passes += 1
@@ -156,9 +156,8 @@ def test_case_57_without_the_lock_two_writers_still_store_every_line_once(world:
         time.sleep(0.005)
     stop.touch()
     for writer in writers:
-        said, errors = writer.communicate(timeout=30)
+        _, errors = writer.communicate(timeout=120)
         assert (writer.returncode, errors) == (0, "")
-        assert int(said.split()[0]) > 0
     world.sync()
     world.settled(range(number))
 

@@ -1,0 +1,174 @@
+"""Rows made ready where lines are read are the rows that the general way makes."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb import ingest, reader, tail
+from ctxdb.demo import write_demo
+from ctxdb.normalize import Message, normalize
+from ctxdb.store import ready
+from ctxdb.store.model import Placed, SourceFile
+from ctxdb.store.repeats import Repeats
+from ctxdb.store.replays import BlockSets, blocks_of
+from lab import Content, Lab, lab, must_equal
+
+SESSION = "5e551000-0000-4000-8000-00000000000a"
+
+
+def demo(one: Lab) -> None:
+    write_demo(one.root)
+    for path in sorted(one.root.rglob("*.jsonl"))[:3]:  # entries of a session in a second file
+        data = path.read_bytes()
+        one.put(f"copied/{path.stem[:-1]}f.jsonl", data[: data.rindex(b"\n", 0, -1) + 1])
+
+
+@cache
+def general_way() -> Content:
+    """What a database says in which no row was made ready."""
+    with pytest.MonkeyPatch.context() as patch, lab() as one:
+        patch.setattr(ready.ReadyFile, "make", lambda *_: None)
+        demo(one)
+        one.sync()
+        one.must_verify()
+        return one.content()
+
+
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
+    monkeypatch.setattr(tail.read_block, "__defaults__", (3000, tail.MAX_LINE_BYTES))
+
+
+@pytest.mark.parametrize("process", ["first", "second"])
+@pytest.mark.parametrize("chunks", ["whole files", "a few lines"])
+@pytest.mark.parametrize("batches", ["large", "small"])
+def test_ready_rows_are_the_rows_of_the_general_way(
+    monkeypatch: pytest.MonkeyPatch, process: str, chunks: str, batches: str
+) -> None:
+    if process == "second":
+        monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    if chunks == "a few lines":
+        small_chunks(monkeypatch)
+    if batches == "small":
+        monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
+    with lab() as one:
+        demo(one)
+        one.sync()
+        one.must_verify()
+        must_equal(general_way(), one.content())
+
+
+def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[bool] = []
+    real = ready.ReadyFile.make
+
+    def make(self: ready.ReadyFile, chunk: Any) -> Any:
+        made.append((found := real(self, chunk)) is not None)
+        return found
+
+    monkeypatch.setattr(ready.ReadyFile, "make", make)
+    with lab() as one:
+        write_demo(one.root)
+        one.sync()
+    assert sum(made) > 0.8 * len(made)
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_sync(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
+    with lab() as one:
+        demo(one)
+        with monkeypatch.context() as patch:
+            patch.setattr(ingest.Pass, "_load", lambda *_: False)
+            one.sync()
+        (left,) = one.rows('SELECT count(*) FROM source_files WHERE "offset" = 0')[0]
+        assert left > 0  # copies of stored entries, whose lines could not be read again
+        one.sync()
+        one.must_verify()
+        must_equal(general_way(), one.content())
+
+
+def line(n: int, at: str, text: str) -> bytes:
+    entry = {
+        "type": "user",
+        "uuid": f"{n:08x}-0000-4000-8000-000000000000",
+        "sessionId": SESSION,
+        "timestamp": at,
+        "message": {"role": "user", "content": text},
+    }
+    return json.dumps(entry).encode() + b"\n"
+
+
+def steps_to_store(data: bytes) -> int:
+    """How much work a sync of a file is for SQLite; the time would depend on the machine."""
+    counted = 0
+
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch, lab() as one:
+        real = ingest.open_writer
+
+        def open_writer(path: Path) -> sqlite3.Connection:
+            conn = real(path)
+            conn.set_progress_handler(count, 1000)
+            return conn
+
+        patch.setattr(ingest, "open_writer", open_writer)
+        one.put(f"p/{SESSION}.jsonl", data)
+        one.sync()
+        assert one.rows("SELECT sum(lines) FROM line_counts") == [(data.count(b"\n"),)]
+    return counted
+
+
+@pytest.mark.parametrize("text", ["the same", "line {n}"])
+def test_lines_of_one_moment_take_time_by_their_number(text: str) -> None:
+    at = "2026-08-24T22:43:22.764Z"
+
+    def twice(size: int) -> bytes:  # the second half replays the first under other uuids
+        return b"".join(line(n, at, text.format(n=n % (size // 2))) for n in range(size))
+
+    assert steps_to_store(twice(2000)) < 3 * steps_to_store(twice(1000))
+
+
+def test_blocks_find_what_holds_them_and_what_they_hold() -> None:
+    sets = BlockSets()
+    all_blocks = [f"b{n}" for n in range(9)]
+    kept = ["b0", "b1 b2", "b1 b2 b3", "b4 b5 b6 b7", " ".join(all_blocks[:8]), "b8"]
+    for owner, keys in enumerate(kept):
+        sets.add(blocks_of(keys), owner)
+    for asked in ("b0", "b1", "b2 b3", "b1 b2 b3 b9", "b9", "b4 b5 b6 b7", " ".join(all_blocks)):
+        blocks = blocks_of(asked)
+        expected = {
+            owner
+            for owner, keys in enumerate(kept)
+            if blocks <= blocks_of(keys) or blocks_of(keys) <= blocks
+        }
+        assert sets.owners_of(blocks) == expected
+        assert sets.is_known(blocks) == bool(expected)
+
+
+def test_a_merged_entry_is_found_under_the_one_that_stays() -> None:
+    at = "2026-08-24T22:43:22.764Z"
+    with lab() as one:
+        one.put(f"p/{SESSION}.jsonl", line(1, at, "a"))
+        one.sync()
+        with closing(sqlite3.connect(one.db)) as conn:
+            repeats = Repeats(conn)
+            record = normalize(json.loads(line(2, at, "a")), 0, 1, b"", False)
+            assert isinstance(record, Message)
+            item = Placed(record, SourceFile(1, "", SESSION, None), "", SESSION, None)
+            (first,) = repeats.find(item)
+            repeats.replays.merge(77, first)
+            assert repeats.find(item) == [77]
