@@ -81,7 +81,8 @@ class Batch:
             for chunk, items in zip(chunks, by_chunk, strict=True)
         ]
         tally.see(self.conn, told, self.touched)
-        self._know_projects()
+        # Before files are located, sessions that are new must have their project.
+        sessions.know_projects(self.conn, self.touched.sessions)
         events.write_snapshots()
         straight.write_tools()
         self.rows.insert_parts(fresh, straight.write_rest())
@@ -225,20 +226,6 @@ class Batch:
         repeats.add_aliases([item])
         tally.count_one(self.conn, item, outcome)
 
-    def _know_projects(self) -> None:
-        """Before files are located, sessions that are new must have their project."""
-        for session_id in sorted(self.touched.sessions):
-            known = self.conn.execute(
-                "SELECT project_id FROM sessions WHERE id = ?", (session_id,)
-            ).fetchone()
-            if known is None or known[0] is None:
-                sessions.refresh(self.conn, session_id)
-
-    def _refresh_sessions(self) -> None:
-        for session_id in sorted(self.touched.sessions):
-            sessions.refresh(self.conn, session_id)
-        self.touched.sessions.clear()
-
     def _finish(self, placed: list[Placed], straight: Straight) -> None:
         """Make anew what the batch has touched, from the lines up to the sessions."""
         self.copies.settle()
@@ -263,5 +250,5 @@ class Batch:
             sessions.settle_summaries(self.conn, everything=bool(self.touched.retell))
         )
         self.touched.sessions.update(row[1] for row in self.begin.new if row[1] is not None)
-        self._refresh_sessions()
+        sessions.refresh(self.conn, self.touched.sessions)
         refresh_pulls(self.conn, self.touched.pulls)

@@ -10,6 +10,7 @@ import orjson
 
 from ctxdb.normalize import Event, Message
 from ctxdb.store import turns
+from ctxdb.store.given import look_up
 from ctxdb.store.model import Chunk, Placed, Touched
 
 AgentKey = tuple[str | None, str]
@@ -138,10 +139,11 @@ class TurnBeginnings(ReadingOrder):
                 by_session.setdefault(row[1], []).append(row[0])
         known = {
             session_id: (last, files)
-            for session_id, last, files in self.conn.execute(
+            for session_id, last, files in look_up(
+                self.conn,
+                by_session,
                 "SELECT t.session_id, max(t.ordinal), count(DISTINCT t.source_file_id)"
-                " FROM json_each(?) j CROSS JOIN turns t ON t.session_id = j.value GROUP BY 1",
-                (orjson.dumps(list(by_session)).decode(),),
+                " FROM j CROSS JOIN turns t ON t.session_id = j.value GROUP BY 1",
             )
         }
         numbered: list[tuple[int, int]] = []

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import orjson
 
-from ctxdb.store.relations import relate
+from ctxdb.store.relations import relation_of
+from ctxdb.store.session_look import Seen, look
 from ctxdb.store.snapshots import project_of, rewrite_snapshots
 from ctxdb.store.tools import located
-from ctxdb.store.turns import file_order
 
 # Commands that say nothing of what a session is about: the first prompt is what comes after them.
 _HOUSEKEEPING = (
@@ -85,124 +87,106 @@ def recount_file(conn: sqlite3.Connection, session_id: str, file_id: int) -> Non
     )
 
 
-def refresh(conn: sqlite3.Connection, session_id: str) -> None:
-    """Make a session's row anew."""
-    order = file_order(conn, session_id)
-    rows = {
-        row[0]: row[1:]
-        for row in conn.execute(
-            "SELECT source_file_id, first_cwd, agent_cwd, git_branch, version, slug, entrypoint,"
-            " first_at, last_at, main_lines FROM _session_files WHERE session_id = ?",
-            (session_id,),
-        )
-    }
-    told = [rows[file_id] for file_id in order]
-    main = [row for row in told if row[8]] or told
+def refresh(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
+    """Make the rows of sessions anew."""
+    found = look(conn, sorted(sessions))
+    for session_id, seen in found.items():
+        _refresh_one(conn, session_id, seen)
 
-    def first(column: int) -> Any:
-        return next((row[column] for row in told if row[column]), None)
 
-    def last(column: int) -> Any:
-        return next((row[column] for row in reversed(main) if row[column]), None)
+def know_projects(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
+    """Give sessions that have none their project; the rest of their rows is made later."""
+    for session_id, seen in look(conn, sorted(sessions), whole=False).items():
+        if seen.project_id is None:
+            project_id = _project_of(conn, seen)
+            conn.execute(
+                "INSERT INTO sessions (id, project_id) VALUES (?, ?) ON CONFLICT (id) DO UPDATE"
+                " SET project_id = excluded.project_id",
+                (session_id, project_id),
+            )
+            if seen.exists and project_id is not None:
+                _move_project(conn, session_id, None)
 
-    cwd = first(0)
+
+def _project_of(conn: sqlite3.Connection, seen: Seen) -> int | None:
+    cwd = next((part.first_cwd for part in seen.parts if part.first_cwd), None)
     # Where there is no main thread, its agents show at least which project it was.
-    path, source = cwd or first(1), "cwd"
-    if path is None:
-        path, source = _guess_path(conn, order)
-    before = conn.execute("SELECT project_id FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    project_id = _project(conn, session_id, path, source) if path else None
-    prompt = _first_prompt(conn, session_id)
-    title, title_source = _title(conn, session_id, order, prompt)
+    path = cwd or next((part.agent_cwd for part in seen.parts if part.agent_cwd), None)
+    if path is not None:
+        return _project(conn, seen, path, "cwd")
+    path, source = _guess_path(conn, [part.file_id for part in seen.parts])
+    return _project(conn, seen, path, source) if path else None
+
+
+def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: Seen) -> None:
+    told = seen.parts
+    backwards = [part for part in reversed(told) if part.main_lines] or told[::-1]
+    project_id = _project_of(conn, seen)
+    prompt = _first_prompt(seen)
+    values = (
+        session_id,
+        project_id,
+        *_title(seen, prompt),
+        next((part.slug for part in backwards if part.slug), None),
+        prompt,
+        next((part.first_cwd for part in told if part.first_cwd), None),
+        next((part.git_branch for part in backwards if part.git_branch), None),
+        next((part.version for part in backwards if part.version), None),
+        next((part.entrypoint for part in backwards if part.entrypoint), None),
+        min((part.first_at for part in told if part.first_at), default=None),
+        max((part.last_at for part in told if part.last_at), default=None),
+        *relation_of(conn, session_id, seen),
+    )
     conn.execute(
         "INSERT INTO sessions (id, project_id, title, title_source, slug, first_prompt, cwd,"
-        " git_branch, version, entrypoint, started_at, ended_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+        " git_branch, version, entrypoint, started_at, ended_at, relation, parent_session_id)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
         " project_id = excluded.project_id, title = excluded.title,"
         " title_source = excluded.title_source, slug = excluded.slug,"
         " first_prompt = excluded.first_prompt, cwd = excluded.cwd,"
         " git_branch = excluded.git_branch, version = excluded.version,"
         " entrypoint = excluded.entrypoint, started_at = excluded.started_at,"
-        " ended_at = excluded.ended_at",
-        (
-            session_id,
-            project_id,
-            title,
-            title_source,
-            last(4),
-            prompt,
-            cwd,
-            last(2),
-            last(3),
-            last(5),
-            min((row[6] for row in told if row[6]), default=None),
-            max((row[7] for row in told if row[7]), default=None),
-        ),
+        " ended_at = excluded.ended_at, relation = excluded.relation,"
+        " parent_session_id = excluded.parent_session_id",
+        values,
     )
-    if before is not None and before[0] != project_id:
-        _move_project(conn, session_id, before[0])
-    relate(conn, session_id, order)
+    if seen.exists and seen.project_id != project_id:
+        _move_project(conn, session_id, seen.project_id)
 
 
 def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:
     """A file has another path: where nothing else tells the project, the folder's name does."""
-    for (session_id,) in conn.execute(
+    found = conn.execute(
         "SELECT session_id FROM _session_files WHERE source_file_id = ?", (file_id,)
-    ).fetchall():
-        refresh(conn, session_id)
+    )
+    refresh(conn, [session_id for (session_id,) in found])
 
 
-def _first_prompt(conn: sqlite3.Connection, session_id: str) -> str | None:
-    prompts = conn.execute(
-        "SELECT prompt FROM turns WHERE session_id = ? ORDER BY ordinal LIMIT 10",
-        (session_id,),
-    ).fetchall()
-    asked = [prompt for (prompt,) in prompts if prompt not in _HOUSEKEEPING]
-    return asked[0] if asked else (prompts[0][0] if prompts else None)
+def _first_prompt(seen: Seen) -> str | None:
+    prompts = [prompt for _, prompt in seen.prompts]
+    asked = [prompt for prompt in prompts if prompt not in _HOUSEKEEPING]
+    return next(iter(asked or prompts), None)
 
 
-def _title(
-    conn: sqlite3.Connection, session_id: str, order: list[int], prompt: str | None
-) -> tuple[str | None, str | None]:
-    for kind, key, source in (
-        ("custom-title", "customTitle", "custom"),
-        ("ai-title", "aiTitle", "ai"),
-    ):
-        for file_id in reversed(order):
-            row = conn.execute(
-                "SELECT json_extract(data, ?) FROM events WHERE session_id = ? AND type = ?"
-                " AND source_file_id = ? ORDER BY byte_start DESC LIMIT 1",
-                (f"$.{key}", session_id, kind, file_id),
-            ).fetchone()
-            if row and isinstance(row[0], str) and row[0].strip():
-                return row[0], source
-    summary = _summary(conn, session_id, order)
+def _title(seen: Seen, prompt: str | None) -> tuple[str | None, str | None]:
+    for source in ("custom", "ai"):
+        for part in reversed(seen.parts):
+            if text := seen.titles.get((part.file_id, source)):
+                return text, source
+    summary = _summary(seen)
     if summary is not None:
         return summary, "summary"
-    if prompt is None:
-        return None, None
-    return prompt, "prompt"
+    return prompt, "prompt" if prompt is not None else None
 
 
-def _summary(conn: sqlite3.Connection, session_id: str, order: list[int]) -> str | None:
+def _summary(seen: Seen) -> str | None:
     """The summary whose leaf stands last in the session; ties: own file, then smallest text."""
-    found = conn.execute(
-        "SELECT coalesce(m.source_file_id, o.source_file_id), coalesce(m.byte_start, o.byte_start),"
-        "  f.session_id IS :session, s.summary"
-        " FROM _summaries s JOIN events e ON e.id = s.event_id"
-        " JOIN source_files f ON f.id = e.source_file_id"
-        " LEFT JOIN messages m ON m.uuid = s.leaf_uuid"
-        " LEFT JOIN message_copies c ON m.id IS NULL AND c.uuid = s.leaf_uuid"
-        " LEFT JOIN messages o ON o.id = c.message_id"
-        " WHERE s.leaf_session = :session",
-        {"session": session_id},
-    ).fetchall()
-    if not found:
+    if not seen.summaries:
         return None
-    rank = {file_id: n for n, file_id in enumerate(order)}
-    best = max((rank.get(row[0], -1), row[1]) for row in found)
-    last = [row for row in found if (rank.get(row[0], -1), row[1]) == best]
-    return str(min(last, key=lambda row: (not row[2], row[3]))[3])
+    rank = {part.file_id: n for n, part in enumerate(seen.parts)}
+    found = [((rank.get(f, -1), start), own, text) for f, start, own, text in seen.summaries]
+    best = max(place for place, _, _ in found)
+    return min((not own, text) for place, own, text in found if place == best)[1]
 
 
 def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
@@ -253,54 +237,62 @@ def folder_name(path: str) -> str:
     return re.sub("[^a-zA-Z0-9]", "-", path)
 
 
-def _project(conn: sqlite3.Connection, session_id: str, path: str, source: str) -> int:
-    repo = _repo_path(conn, session_id, path)
-    name = re.split(r"[/\\]", repo.rstrip("/\\"))[-1] or repo
+_SOURCES = ("dir_name", "sessions_index", "cwd")  # how a path is known, the surest last
+
+
+def _project(conn: sqlite3.Connection, seen: Seen, path: str, source: str) -> int:
+    repo = _repo_path(seen, path)
     row = conn.execute(
         "SELECT id, repo_path, name, path_source FROM projects WHERE path = ?", (path,)
     ).fetchone()
     if row is None:
         cursor = conn.execute(
             "INSERT INTO projects (path, name, repo_path, path_source) VALUES (?, ?, ?, ?)",
-            (path, name, repo, source),
+            (path, _name(repo), repo, source),
         )
         if source == "cwd":
             _guess_again(conn, folder_name(path))
         return int(cursor.lastrowid or 0)
-    better = source == "cwd" and row[3] != "cwd"
-    if (repo != path and row[1] == path) or better:
+    # Sessions may differ: what counts is the same whichever of them comes first.
+    repo = min({repo, row[1]} - {path}, default=path)
+    source = max(source, row[3], key=_SOURCES.index)
+    if (repo, source) != (row[1], row[3]):
         conn.execute(
             "UPDATE projects SET repo_path = ?, name = ?, path_source = ? WHERE id = ?",
-            (repo if repo != path else row[1], name, source if better else row[3], row[0]),
+            (repo, _name(repo), source, row[0]),
         )
+        if source == "cwd" != row[3]:
+            _guess_again(conn, folder_name(path))
     return int(row[0])
+
+
+def _name(repo: str) -> str:
+    return re.split(r"[/\\]", repo.rstrip("/\\"))[-1] or repo
 
 
 def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
     """A path has become known: it is that of sessions guessed from the folder's name."""
-    for (session_id,) in conn.execute(
+    found = conn.execute(
         "SELECT s.id FROM projects p JOIN sessions s ON s.project_id = p.id"
         " JOIN source_files f ON f.session_id = s.id"
         " WHERE p.path_source = 'dir_name' AND instr(f.path, '/' || ? || '/')",
         (folder,),
-    ).fetchall():
-        refresh(conn, session_id)
+    ).fetchall()
+    refresh(conn, {session_id for (session_id,) in found})
 
 
-def _repo_path(conn: sqlite3.Connection, session_id: str, path: str) -> str:
+def _repo_path(seen: Seen, path: str) -> str:
     match = _WORKTREE.match(path)
     if match and (f"{match[1]}/.worktrees/" in path or f"{match[1]}/.claude/worktrees/" in path):
         return match[1] or path
-    for (data,) in conn.execute(
-        "SELECT data FROM events WHERE session_id = ? AND type = 'worktree-state' LIMIT 20",
-        (session_id,),
-    ):
+    originals: set[str] = set()
+    for data in seen.worktrees:
         state = orjson.loads(data).get("worktreeSession")
         if isinstance(state, dict) and state.get("worktreePath") in (None, path):
-            for key in ("originalCwd", "originalPath", "originalRepoPath"):
-                if isinstance(state.get(key), str) and state[key]:
-                    return str(state[key])
-    return path
+            keys = ("originalCwd", "originalPath", "originalRepoPath")
+            said = (state[key] for key in keys if isinstance(state.get(key), str) and state[key])
+            originals.update(islice(said, 1))
+    return min(originals, default=path)
 
 
 def _locate_files(conn: sqlite3.Connection, session_id: str) -> None:
@@ -333,7 +325,5 @@ def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None)
         (before,),
     ).rowcount
     if guessed:  # by nobody's word but the folder's name any more
-        for (other,) in conn.execute(
-            "SELECT id FROM sessions WHERE project_id = ?", (before,)
-        ).fetchall():
-            refresh(conn, other)
+        found = conn.execute("SELECT id FROM sessions WHERE project_id = ?", (before,)).fetchall()
+        refresh(conn, [other for (other,) in found])

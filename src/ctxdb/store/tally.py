@@ -11,6 +11,7 @@ import orjson
 
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.store import sessions
+from ctxdb.store.given import look_up
 from ctxdb.store.model import Chunk, LineKey, Placed, Touched
 
 COUNT_LINES = (
@@ -116,23 +117,25 @@ def see(
         at = row[_FIRST_AT]
         if at is not None and at < firsts.get(row[0], "~"):
             firsts[row[0]] = at
-    named = (orjson.dumps(sorted({row[0] for row in rows})).decode(),)
+    named = {row[0] for row in rows}
     # In a session that shares entries, an earlier unshared one can change who owns them.
-    for session_id, first in conn.execute(
-        "SELECT s.id, s.first_unshared_at FROM json_each(?) j CROSS JOIN sessions s"
-        " ON s.id = j.value WHERE s.shares_entries",
+    for session_id, first in look_up(
+        conn,
         named,
+        "SELECT s.id, s.first_unshared_at FROM j CROSS JOIN sessions s ON s.id = j.value"
+        " WHERE s.shares_entries",
     ):
         if session_id in firsts and (first is None or firsts[session_id] < first):
             touched.shared.add(session_id)
     # Where a session has several files, which of them is first may have changed.
     touched.renumber.update(
         session_id
-        for (session_id,) in conn.execute(
-            "SELECT s.session_id FROM json_each(?) j CROSS JOIN _session_files s"
+        for (session_id,) in look_up(
+            conn,
+            named,
+            "SELECT s.session_id FROM j CROSS JOIN _session_files s"
             " ON s.session_id = j.value JOIN source_files f ON f.id = s.source_file_id"
             " WHERE f.agent_id IS NULL GROUP BY 1 HAVING count(*) > 1",
-            named,
         )
     )
     # What one session does in a file can say how another one there continues it.

@@ -179,7 +179,7 @@ def add_new(
     }
     known.update(api for api, keys in keys_of.items() if len(keys) > 1)
     known.add(None)
-    conn.executemany(INSERT_LINE, rows)
+    _keep(conn, rows)
     # A touched request may have a row already, whose lines were taken away in this batch.
     unsure = touched.requests
     unsure.update(key for key, api, _ in sums if api in known)
