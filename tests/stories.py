@@ -22,6 +22,7 @@ from builder import (
     text,
     thinking,
     tool_use,
+    usage,
 )
 
 OTHER = OTHER_PROJECT
@@ -276,6 +277,69 @@ def hidden(t: Transcript) -> None:
     helper.reply(text("summary"))
 
 
+def side_task(t: Transcript) -> None:
+    """A sidechain with the call that started it, as version 1.0 has them."""
+    n = t.world.number()
+    call = tool_use(t.world, "Task", {"prompt": f"task {n}", "description": "t"})
+    t.reply(call)
+    t.side(f"task {n}", "working", "done")
+    t.result(call["id"], "all done")
+
+
+def worktree(t: Transcript) -> None:
+    state = {"worktreePath": t.cwd, "originalCwd": "/home/ada/whole", "worktreeName": "w"}
+    t.flat("worktree-state", worktreeSession=state, sessionId=t.session)
+
+
+def described(t: Transcript) -> None:
+    """Lines that say more of their session: nickname, entry point, the process it began in."""
+    n = t.world.number()
+    t.prompt(
+        f"hello {n}", slug=f"owl-{n}", entrypoint="cli", session_id=t.world.uuid(), gitBranch=""
+    )
+
+
+def notified(t: Transcript) -> None:
+    """An agent in the background whose end is told three times over."""
+    n = t.world.number()
+    call = tool_use(t.world, "Agent", {"prompt": f"wait {n}", "description": "w"})
+    t.reply(call)
+    t.result(call["id"], "started", {"status": "async_launched", "agentId": f"n{n}"})
+    notice = NOTICE.format(f"n{n}")
+    at = t.world.now()
+    t.queue("enqueue", notice, timestamp=at)
+    t.queue("remove")
+    t.attach("queued_command", prompt=notice, commandMode="task-notification")
+    t.prompt(notice.replace("completed", "failed"), origin={"kind": "task-notification"})
+
+
+def advised(t: Transcript) -> None:
+    """A request with an advisor's in it, told on two lines."""
+    n = t.world.number()
+    own, advice = usage(7), usage(9, type="advisor_message", model="claude-fable-5")
+    for nth in (1, 2):
+        entry = t.reply(
+            text(f"advised {n} {nth}"), message=f"msg_v{n}", request=f"req_v{n}", costUSD=0.5
+        )[0]
+        entry["message"]["usage"] = {**own, "iterations": [{**own, "type": "message"}, advice]}
+
+
+def several_results(t: Transcript) -> None:
+    """Two results on one line, one of them of a call that comes later."""
+    calls = [tool_use(t.world, "Bash", {"command": f"echo {n}"}) for n in (1, 2)]
+    t.reply(calls[0])
+    more = {"type": "tool_result", "tool_use_id": calls[1]["id"], "content": "two"}
+    t.result(calls[0]["id"], "one", beside=[more])
+    t.reply(calls[1])
+
+
+def compacted(t: Transcript) -> None:
+    before = t.parent
+    t.parent = None
+    t.system("compact_boundary", logicalParentUuid=before, compactMetadata={"preTokens": 9})
+    t.prompt("what was said so far", isCompactSummary=True)
+
+
 def hop(t: Transcript) -> None:
     """Progress between entries of the thread."""
     for _ in range(2):
@@ -316,6 +380,14 @@ STEPS: dict[str, Step] = {
     "agent_beside": agent("beside", wrapped=False),
     "agent_underscore": agent("underscore"),
     "agent_without_file": agent("", own=False),
+    "agent_beside_meta": agent("beside", meta=True),
+    "side_task": side_task,
+    "worktree": worktree,
+    "described": described,
+    "notified": notified,
+    "advised": advised,
+    "several_results": several_results,
+    "compacted": compacted,
     "background": background,
     "nested_agent": nested_agent,
     "workflow": workflow,
@@ -402,6 +474,16 @@ def shared_agent_file(t: Transcript) -> Transcript:
     return other
 
 
+def copy_all(t: Transcript) -> Transcript:
+    """The whole folder of a session under another name, its agents included."""
+    folder = t.path.partition("/")[0]
+    twin = t
+    for file in [f for f in t.world.files if f.path.partition("/")[0] == folder]:
+        copied = copy_to(file, "-home-ada-all")
+        twin = copied if file is t else twin
+    return twin
+
+
 Derive = Callable[[Transcript], Transcript]
 DERIVED: dict[str, Derive] = {
     "new": lambda t: t.world.session(),
@@ -417,6 +499,7 @@ DERIVED: dict[str, Derive] = {
     "in_background": in_background,
     "copy": lambda t: copy_to(t, OTHER),
     "copy_half": lambda t: copy_to(t, OTHER, len(t.lines) // 2),
+    "copy_all": copy_all,
     "second_part": second_part,
     "split_call": split_call,
     "summarized": summarized,

@@ -413,3 +413,10 @@ def test_sessions_of_one_file_are_related_when_either_grows() -> None:
     must_not_depend_on_order(
         ("new", 0, ["agent_beside"]), ("resume_half", 0, ["side"]), ("resume", 1, ["queued"])
     )
+
+
+def test_meta_json_counts_also_where_only_lines_name_the_session() -> None:
+    recipe: Recipe = [("new", 0, ["agent_beside_meta"])]
+    must_not_depend_on_order(*recipe)
+    (agent,) = at_once(build(recipe).contents())["agents"]
+    assert "'from meta'" in agent

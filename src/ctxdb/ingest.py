@@ -37,10 +37,10 @@ from ctxdb.reader import (
 from ctxdb.report import SyncReport
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
-from ctxdb.store import agents, fulltext, sessions, sources
+from ctxdb.store import fulltext, sessions, sources
 from ctxdb.store.batch import Batch
 from ctxdb.store.connection import commit, naming_damage, open_writer, write_transaction
-from ctxdb.store.model import Chunk, Touched
+from ctxdb.store.model import Chunk
 from ctxdb.store.schema import prepare
 from ctxdb.store.tally import OffsetMoved
 
@@ -208,9 +208,8 @@ class Pass:
     def _read_sidecars(self, item: sources.KnownFile, file: FoundFile) -> None:
         """meta.json beside an agent's file, sessions-index.json beside new transcripts."""
         if item.file.agent_id is not None:
-            fact = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
-            if item.file.session_id is not None:
-                agents.add_facts(self.conn, item.file.session_id, fact, None, Touched())
+            # Whose agent it is may be known only when its first line is read.
+            item.file.facts = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
         elif item.file.fresh:
             self._read_index(file)
 

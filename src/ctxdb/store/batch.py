@@ -67,6 +67,7 @@ class Batch:
         events = EventRows(self.conn, self.touched)
         for chunk in chunks:
             self._know_session(chunk, events)
+            self._know_agent(chunk.file)
         by_chunk = self._place(chunks)
         placed = [item for items in by_chunk for item in items]
         repeats = Repeats(self.conn)
@@ -150,6 +151,10 @@ class Batch:
         if chunk.start > 0 and chunk.ready is None:
             self._adopt_earlier_lines(file)
             events.adopt(file)
+
+    def _know_agent(self, file: SourceFile) -> None:
+        if file.facts and file.session_id is not None:
+            agents.add_facts(self.conn, file.session_id, file.facts, None, self.touched)
 
     def _adopt_earlier_lines(self, file: SourceFile) -> None:
         who = (file.session_id, file.id)

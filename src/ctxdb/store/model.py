@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ctxdb.normalize import Message, Record
+from ctxdb.normalize import Fact, Message, Record
 
 LineKey = tuple[str, str, str, str]  # type, version, outcome, reason
 
@@ -35,6 +35,7 @@ class SourceFile:
     offset: int = 0
     root: str = ""
     fresh: bool = False  # no line of it has been stored before this pass
+    facts: list[Fact] = field(default_factory=list)  # of its agent, by its place and meta.json
 
 
 @dataclass(slots=True)
