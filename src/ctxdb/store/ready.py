@@ -95,8 +95,12 @@ class ReadyFile:
 
         What later chunks depend on is followed in any case.
         """
-        chunk.file = self.file
         self.lines += chunk.lines
+        if self.lines > MAX_LINES:  # what came before is too much to be remembered
+            self.replays.seen.clear()
+            self.equal.clear()
+            return None
+        chunk.file = self.file
         if self.file.session_id is None:
             self.file.session_id = chunk.first_session()
         items: list[Placed] = []
@@ -135,9 +139,6 @@ class ReadyFile:
 
     def _all_new(self, items: list[Placed]) -> bool:
         """Whether no line repeats another of its file, as far as its file tells."""
-        if self.lines > MAX_LINES:
-            self.replays.seen.clear()
-            return False
         seen: set[str] = set()
         is_new = True
         for item in items:
