@@ -85,6 +85,8 @@ def search(
       ctxdb search timeout --errors --project ferry
       ctxdb search --kind human --format json -- --dry-run
     """
+    from ctxdb.config import load
+    from ctxdb.query.damage import naming_what_is_damaged
     from ctxdb.query.hits import gather
     from ctxdb.query.search import Wanted
     from ctxdb.query.search import search as look
@@ -101,8 +103,10 @@ def search(
 
         projects = tuple(project_ids(conn, project)) if project else None
         session_id = find_session(conn, session) if session else None
-        found = look(conn, words, Wanted(*times, projects, session_id, tool, kind, errors, limit))
-        sessions = gather(conn, found, size)
+        wanted = Wanted(*times, projects, session_id, tool, kind, errors, limit)
+        with naming_what_is_damaged(load(ctx.db).db_path, by_index=True):
+            found = look(conn, words, wanted)
+            sessions = gather(conn, found, size)
     _print(words, found, sessions, format, columns)
     if not sessions:
         note(_nothing(words, found))

@@ -21,7 +21,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import CtxdbError, UsageError
-from ctxdb.store.connection import naming_damage, open_reader
+from ctxdb.query.damage import naming_what_is_damaged
+from ctxdb.store.connection import open_reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +123,7 @@ class Guarded:
         self._began = time.monotonic()
         self._until = self._began + self._left
         try:
-            with naming_damage(self.path):
+            with naming_what_is_damaged(self.path):
                 yield self._connection
         except sqlite3.Error as e:
             raise self._in_words(e) from e
