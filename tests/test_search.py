@@ -230,6 +230,8 @@ def test_filters(world: World, files: Files) -> None:
         ({"tool": "bash"}, ["tool"]),
         ({"tool": "Read"}, ["tool"]),
         ({"tool": "Write"}, []),
+        ({"model": "OPUS"}, ["assistant", "assistant", "tool"]),
+        ({"model": "haiku"}, []),
         ({"errors": True}, ["tool"]),
         ({"since": "2026-03-01T09:00:05"}, ["tool"]),
         ({"until": "2026-03-01T09:00:02"}, ["human"]),
@@ -441,6 +443,8 @@ def test_hostile_text_in_hits_titles_and_folders_steers_no_terminal(
         (["--limit", "0"], "--limit"),
         (["--session", "zzz"], "no session"),
         (["--project", "zzz"], "zzz"),
+        (["--project", ""], "which project"),
+        (["--tool", "Baash"], "no tool 'Baash'"),
     ],
 )
 def test_mistakes_are_one_line(world: World, files: Files, args: list[str], why: str) -> None:

@@ -49,3 +49,7 @@ Session = Annotated[
         complete="ctxdb.query.complete:sessions",
     ),
 ]
+Model = Annotated[
+    str | None,
+    Option("--model", metavar="NAME", help="Only models with this in their name: opus."),
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Literal
 
-from ctxdb.commands.common import Project, Session, Since, Until
+from ctxdb.commands.common import Model, Project, Session, Since, Until
 from ctxdb.commands.declare import Argument, Context, Option
 from ctxdb.errors import UsageError
 
@@ -39,10 +39,7 @@ def query(
     until: Until = None,
     project: Project = None,
     session: Session = None,
-    model: Annotated[
-        str | None,
-        Option("--model", metavar="NAME", help="Only models with this in their name: opus."),
-    ] = None,
+    model: Model = None,
     limit: Annotated[
         int | None,
         Option("--limit", "-n", metavar="N", at_least=1, help="At most N rows."),

@@ -7,13 +7,15 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ctxdb.commands.common import Project, Session, Since, Until
+from ctxdb.commands.common import Model, Project, Session, Since, Until
 from ctxdb.commands.declare import Argument, Context, Option
 from ctxdb.commands.output import note, say, telling_candidates
 from ctxdb.commands.reading import NoSync, open_fresh
 from ctxdb.errors import UsageError
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from ctxdb.query.hits import ShownSession
     from ctxdb.query.search import Found
 
@@ -47,6 +49,7 @@ def search(
     until: Until = None,
     project: Project = None,
     session: Session = None,
+    model: Model = None,
     tool: Annotated[
         str | None,
         Option("--tool", metavar="NAME", help="Only calls of this tool, or of this MCP server."),
@@ -101,17 +104,29 @@ def search(
         from ctxdb.query.resolve import project_ids
         from ctxdb.reading.find import find_session
 
-        projects = tuple(project_ids(conn, project)) if project else None
-        session_id = find_session(conn, session) if session else None
-        wanted = Wanted(*times, projects, session_id, tool, kind, errors, limit)
+        projects = None if project is None else tuple(project_ids(conn, project))
+        session_id = None if session is None else find_session(conn, session)
+        wanted = Wanted(*times, projects, session_id, model, tool, kind, errors, limit)
         with naming_what_is_damaged(load(ctx.db).db_path, by_index=True):
             found = look(conn, words, wanted)
             sessions = gather(conn, found, size)
+        if tool is not None and not sessions:
+            _check_tool(conn, tool)
     _print(words, found, sessions, format, columns)
     if not sessions:
         note(_nothing(words, found))
     if found.is_cut:
         note("Not everything was looked at in time: narrow it with --project or --since.")
+
+
+def _check_tool(conn: sqlite3.Connection, tool: str) -> None:
+    """Nothing was found: a tool that nobody ever called is the reason worth telling."""
+    from ctxdb.query.resolve import unknown
+
+    rows = conn.execute("SELECT DISTINCT name, raw_name, mcp_server FROM tool_uses")
+    known = {name for row in rows for name in row if name}
+    if tool.lower() not in {name.lower() for name in known}:
+        raise unknown("tool", tool, sorted(known), "`ctxdb query tool_stats` lists them")
 
 
 def _times(since: str | None, until: str | None) -> tuple[str | None, str | None]:

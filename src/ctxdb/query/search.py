@@ -44,6 +44,7 @@ class Wanted:
     until: str | None = None
     projects: tuple[int, ...] | None = None
     session: str | None = None  # whole id
+    model: str | None = None  # what is in the name of the model that said or called it
     tool: str | None = None
     kind: str | None = None  # of a message; tool for calls, thinking for thoughts
     errors: bool = False
@@ -129,6 +130,9 @@ def _tables(wanted: Wanted) -> Iterator[_Table]:
     if wanted.tool is None and wanted.kind != "tool":
         texts = {None: ("text", "thinking"), "thinking": ("thinking",)}.get(wanted.kind, ("text",))
         where, values = _common("messages", "timestamp", wanted)
+        if wanted.model is not None:
+            where += " AND instr(lower(messages.model), ?)"
+            values += (wanted.model.lower(),)
         if wanted.kind not in (None, "thinking"):
             where += " AND messages.kind = ?"
             values += (wanted.kind,)
@@ -137,6 +141,11 @@ def _tables(wanted: Wanted) -> Iterator[_Table]:
         yield _Table("messages_fts", "messages", "1.0, 0.4", texts, SCANNED_MESSAGES, where, values)
     if wanted.kind in (None, "tool"):
         where, values = _common("tool_uses", "started_at", wanted)
+        if wanted.model is not None:
+            where += (
+                " AND (SELECT instr(lower(model), ?) FROM messages WHERE id = tool_uses.message_id)"
+            )
+            values += (wanted.model.lower(),)
         if wanted.tool is not None:
             where += " AND ? IN (lower(tool_uses.name), lower(raw_name), lower(mcp_server))"
             values += (wanted.tool.lower(),)
