@@ -5,9 +5,9 @@
 --   agent_type: Explore, general-purpose, ...
 --   task: what it was to do, in a few words
 --   status: completed, failed, running, launched or unknown
---   tools: its tool calls
+--   tools: its tool calls; NULL, as are tokens and cost, where its messages are not there
 --   errors: calls of these that failed
---   requests: its billed requests; agents that it started have rows of their own
+--   requests: its billed requests, as far as they are known; agents that it started have rows of their own
 --   requests_unpriced: of these, requests without a price: cost_usd is without them
 --   requests_not_final: of these, requests whose output count is a lower bound
 --   total_tokens: input, output, cache writes and cache reads together
@@ -26,11 +26,16 @@
 -- period: 30d
 -- example: ctxdb query subagent_runs --since 30d --sort -cost_usd
 SELECT coalesce(a.started_at, k.started_at) AS started_at, p.name AS project, a.kind, a.agent_type, a.description AS task, a.status,
-  (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id) AS tools,
-  (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id AND u.status = 'error' AND u.status <> 'ok') AS errors,
+  CASE WHEN a.started_at IS NOT NULL THEN
+    (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id)
+  END AS tools,
+  CASE WHEN a.started_at IS NOT NULL THEN
+    (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id AND u.status = 'error' AND u.status <> 'ok')
+  END AS errors,
   coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
-  coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens,
-  coalesce(c.output_tokens, 0) AS output_tokens,
+  coalesce(c.requests_not_final, 0) AS requests_not_final,
+  CASE WHEN c.requests IS NULL AND a.started_at IS NOT NULL THEN 0 ELSE c.total_tokens END AS total_tokens,
+  CASE WHEN c.requests IS NULL AND a.started_at IS NOT NULL THEN 0 ELSE c.output_tokens END AS output_tokens,
   CASE WHEN c.requests IS NULL AND a.started_at IS NOT NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
   coalesce(round((julianday(a.ended_at) - julianday(a.started_at)) * 86400, 1),
     CASE WHEN a.status IN ('completed', 'failed') THEN round(k.duration_ms / 1000.0, 1) END) AS seconds,

@@ -263,10 +263,13 @@ def test_an_agent_without_a_transcript_is_known_by_its_call(made: Made) -> None:
     call = tool_use(world, "Agent", {"description": "Look", "prompt": "look"})
     t.reply(call)
     t.result(call["id"], "seen", {"status": "completed", "agentId": "a9", "totalTokens": 99})
-    names = "started_at, task, status, requests, cost_usd, seconds"
-    assert columns(made(world), "subagent_runs", names) == [
-        ("2026-03-01T09:00:02.000Z", "Look", "completed", 0, None, 1.0)
+    db = made(world)
+    names = "started_at, task, status, requests, seconds"
+    assert columns(db, "subagent_runs", names) == [
+        ("2026-03-01T09:00:02.000Z", "Look", "completed", 0, 1.0)
     ]
+    unknown = "tools, errors, total_tokens, output_tokens, cost_usd"
+    assert columns(db, "subagent_runs", unknown) == [(None,) * 5]
 
 
 # -- sessions, turns, projects, all ----------------------------------------------------------------

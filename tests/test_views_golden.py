@@ -26,7 +26,7 @@ ANY_ORDER = {"conversation", "session_messages"}
 
 def shown(key: str, value: Any) -> Any:
     """A value without what only the order of reading decides; long texts begin."""
-    if isinstance(value, int) and key.endswith("_id"):
+    if isinstance(value, int) and (key == "id" or key.endswith("_id")):
         return "*"
     if not isinstance(value, str):
         return value

@@ -3,7 +3,7 @@
 --   runs: how many
 --   completed: runs that completed
 --   failed: runs that failed
---   tools: their tool calls
+--   tools: their tool calls; this, tokens and cost are of those whose messages are there
 --   total_tokens: their tokens
 --   cost_usd: their cost in USD
 --   cost_per_run_usd: the mean
