@@ -16,7 +16,7 @@ from ctxdb.errors import UsageError
 from ctxdb.query import formats
 from ctxdb.query.cells import amount, duration, kind_of, money, shown
 from ctxdb.query.plot import draw
-from ctxdb.query.table import Page, lay_out
+from ctxdb.query.table import LIST_LINES, Page, lay_out
 from ctxdb.text import width
 from hostile import HOSTILE, is_harmless
 
@@ -170,6 +170,30 @@ def test_a_single_row_of_many_columns_is_a_list() -> None:
         "b          2",
         "first_day  x",
     ]
+
+
+def test_a_text_in_a_list_keeps_its_lines_and_is_wrapped_up_to_a_point() -> None:
+    names = ["project", "asked", "a", "b", "c"]
+    asked = "- one two three four\n- 다섯 여섯\x1b[2J\n\n\n- seven"
+    assert table(names, [("x", asked, 1, 2, 3)], 9 + 18)[:6] == [
+        "project  x",
+        "asked    - one two three",
+        "         four",
+        "         - 다섯 여섯\\x1b[2J",
+        "",
+        "         - seven",
+    ]
+    lines = table(names, [("x", "word " * 10_000, 1, 2, 3)], 40)
+    assert len(lines) == 4 + LIST_LINES
+    assert lines[LIST_LINES].endswith(" …")
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=400), st.integers(min_value=30, max_value=80))
+def test_any_text_in_a_list_fits(text: str, room: int) -> None:
+    for line in table(["asked", "a", "b", "c", "d"], [(text, 1, 2, 3, 4)], room):
+        assert all(map(is_harmless, line))
+        assert width(line) <= room
 
 
 def test_in_a_pipe_ids_are_whole_and_only_very_long_texts_are_cut() -> None:

@@ -23,6 +23,7 @@ GAP = "  "
 LONGEST = 100  # columns of a text in a pipe
 SHORTEST = 18  # what a text keeps before headings are broken or columns left out
 LIST_COLUMNS = 5  # from here on a single row is a list
+LIST_LINES = 12  # of one text in it
 # Worth more than their neighbours.
 KEPT = frozenset(
     {"cost_usd", "session_id", "total_tokens", "read_from_cache", "saved_usd", "rate_limited_at"}
@@ -194,11 +195,35 @@ def _as_list(names: Sequence[str], row: Sequence[object], page: Page) -> Iterato
     room = (page.columns or margin + LONGEST + len(GAP)) - margin - len(GAP)
     for name, label, value in zip(names, labels, row, strict=True):
         kind = kind_of(name)
-        text = shown(value, kind, short=False)
-        text = (clip_path if kind == "path" else clip)(text, max(room, SHORTEST))
+        if kind == "plain" and isinstance(value, str):
+            first, *rest = _paragraph(value, max(room, SHORTEST))
+        else:
+            cut = clip_path if kind == "path" else clip
+            first, rest = cut(shown(value, kind, short=False), max(room, SHORTEST)), []
         pad = " " * (margin - width(label))
         strong = f"{BOLD}{label}{PLAIN}" if page.is_colored else label
-        yield f"{strong}{pad}{GAP}{text}".rstrip()
+        yield f"{strong}{pad}{GAP}{first}".rstrip()
+        yield from (f"{'':{margin}}{GAP}{line}".rstrip() for line in rest)
+
+
+def _paragraph(text: str, room: int) -> list[str]:
+    """A text over as many lines as it needs, up to a point; its own lines stay lines."""
+    lines: list[str] = []
+    for part in text.strip().splitlines() or [""]:
+        line = ""
+        for word in shown(part, "plain").split(" "):
+            longer = f"{line} {word}" if line else word
+            if line and width(longer) > room:
+                lines.append(line)
+                longer = word
+                if len(lines) > LIST_LINES:
+                    break
+            line = clip(longer, room)
+        if line or (lines and lines[-1]):
+            lines.append(line)
+        if len(lines) > LIST_LINES:
+            return [*lines[: LIST_LINES - 1], clip(f"{lines[LIST_LINES - 1]} …", room)]
+    return lines or [""]
 
 
 def _is_numeric(values: Sequence[object]) -> bool:
