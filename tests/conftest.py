@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sqlite3
 import time
 from importlib.metadata import version
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 # The same examples every time: a run says something of the change, not of the day.
 settings.register_profile("ctxdb", deadline=None, derandomize=True)
 settings.load_profile("ctxdb")
+
+
+# A shell that runs the tests in the background has interrupts ignored, and children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
