@@ -15,6 +15,9 @@ NO_TRANSCRIPTS = import sys; from ctxdb import config, discover; \
 	print("No Claude Code transcripts in", " or ".join(roots) + ". Here is a demo instead."); \
 	sys.stdout.flush(); sys.exit(4)
 
+DEMO_DB = from ctxdb.config import data_dir; print(data_dir() / "demo/demo.db")
+GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_usd,session_id
+
 .DEFAULT_GOAL := help
 .PHONY: help run test retest lint fmt bench build crash soak docs crosscheck check
 
@@ -23,7 +26,11 @@ help: ## Show this help
 
 run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you have none
 	@$(BIN)/python -c '$(NO_TRANSCRIPTS)' 2>/dev/null; \
-	if [ $$? -eq 4 ]; then $(BIN)/ctxdb demo; else $(BIN)/ctxdb sync && $(BIN)/ctxdb status; fi
+	if [ $$? -eq 4 ]; then \
+		$(BIN)/ctxdb demo && db=$$($(BIN)/python -c '$(DEMO_DB)'); \
+	else \
+		$(BIN)/ctxdb sync && $(BIN)/ctxdb status && db=$$($(BIN)/ctxdb path); \
+	fi && $(BIN)/ctxdb --db "$$db" query sessions_overview --limit 8 --columns $(GLANCE) --no-sync
 
 test: lint ## Check everything: lint, then all tests but the longest
 	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow"

@@ -6,6 +6,7 @@ import errno
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import sqlite3
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -412,6 +414,22 @@ def test_demo_syncs_its_own_folder_into_its_own_database(
 def test_demo_can_be_made_twice_in_the_same_folder(backend: Backend, tmp_path: Path) -> None:
     assert run("demo", tmp_path / "d").exit_code == 0
     assert run("demo", tmp_path / "d").exit_code == 0
+
+
+def test_demo_of_another_day_is_made_anew_up_to_yesterday(backend: Backend, tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    run("demo", folder)
+    mark = folder / "README.txt"
+    today = datetime.now(UTC).date()
+    mark.write_text(mark.read_text().replace(str(today), "2026-01-01"))
+    (folder / "projects/old.jsonl").touch()
+    (folder / "demo.db").write_text("of that day")
+    run("demo", folder)
+    assert not (folder / "projects/old.jsonl").exists()
+    assert not (folder / "demo.db").exists()
+    written = "".join(path.read_text() for path in folder.rglob("*.jsonl"))
+    days = re.findall(r'"timestamp":"(\S{10})T', written)
+    assert max(days) in (str(today - timedelta(days=1)), str(today))  # midnight may have come
 
 
 def test_demo_refuses_a_folder_with_other_things_in_it(backend: Backend, tmp_path: Path) -> None:

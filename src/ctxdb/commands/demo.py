@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+import shutil
 import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +17,8 @@ from ctxdb.progress import progress_on
 
 DEMO_MARK = "README.txt"
 DEMO_MARK_TEXT = """\
-Made by `ctxdb demo`: invented transcripts in projects/, and demo.db, the database made of them.
-Nothing in here is yours; delete it whenever you like.
+Made by `ctxdb demo` on {today}: invented transcripts in projects/, and demo.db, the database made
+of them. Nothing in here is yours; delete it whenever you like.
 """
 
 
@@ -28,11 +31,13 @@ def demo(
 ) -> None:
     """Try ctxdb on invented transcripts, in a database of their own.
 
-    The same transcripts every time; your own are neither read nor changed.
+    Always the same four projects, up to yesterday: on another day it is made anew. Your own
+    transcripts are neither read nor changed.
 
     \b
     Example:
       ctxdb demo /tmp/ctxdb-demo
+      ctxdb --db /tmp/ctxdb-demo/demo.db query sessions_overview
       sqlite3 /tmp/ctxdb-demo/demo.db "select name, count(*) from tool_uses group by name"
     """
     from ctxdb.demo import write_demo
@@ -42,8 +47,9 @@ def demo(
     if ctx.db is not None:
         raise UsageError("the demo has a database of its own; leave --db out, or name a FOLDER")
     base = (folder or data_dir() / "demo").absolute()
-    _claim_demo_folder(base)
-    lines = write_demo(base / "projects")
+    today = datetime.now(UTC).date()
+    _claim_demo_folder(base, today)
+    lines = write_demo(base / "projects", today=today)
     config = Config(db_path=base / "demo.db", roots=(str(base / "projects"),))
     progress = progress_on(sys.stderr)
     try:
@@ -52,14 +58,22 @@ def demo(
         progress.finish()
     note(f"Invented transcripts of {lines} lines are in {config.roots[0]}")
     show(collect(config), as_json=False)
-    note(f"Look around: sqlite3 '{config.db_path}'")
+    program = "ctxdb" if shutil.which("ctxdb") else shlex.quote(sys.argv[0])
+    note("Ask it something:")
+    for question in ("query daily_usage", "query standup", "search queue", "show last"):
+        note(f"  {program} --db {shlex.quote(str(config.db_path))} {question}")
 
 
-def _claim_demo_folder(base: Path) -> None:
+def _claim_demo_folder(base: Path, today: date) -> None:
     # `ctxdb demo ~/.claude` must not mix invented transcripts into real ones.
     if base.exists() and not base.is_dir():
         raise UsageError(f"{base} is not a folder")
     if base.exists() and any(base.iterdir()) and not (base / DEMO_MARK).is_file():
         raise UsageError(f"{base} is not empty, and not a demo; name another folder")
     base.mkdir(parents=True, exist_ok=True)
-    (base / DEMO_MARK).write_text(DEMO_MARK_TEXT)
+    mark, text = base / DEMO_MARK, DEMO_MARK_TEXT.format(today=today)
+    if mark.is_file() and mark.read_text() != text:
+        shutil.rmtree(base / "projects", ignore_errors=True)
+        for old in base.glob("demo.db*"):
+            old.unlink()
+    mark.write_text(text)
