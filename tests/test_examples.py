@@ -89,6 +89,9 @@ def place(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def made_for(example: str, place: Path) -> str:
     """Other folders than one's own are below the test's."""
+    if "ctxdb-demo" in example:
+        (place / "ctxdb-demo").mkdir()
+        shutil.copy(demo_folder() / "demo.db", place / "ctxdb-demo/demo.db")
     (place / "backup/laptop/projects").mkdir(parents=True, exist_ok=True)
     return re.sub(r"(?<![\w~.])/(tmp|backup)\b", f"{place}/\\1", example).replace(
         f"{place}/tmp", str(place)
@@ -119,9 +122,6 @@ def test_the_example_works(
     [e for e in EXAMPLES if not is_plain(e) and not e.startswith("ctxdb daemon")],
 )
 def test_the_example_works_in_a_shell(example: str, place: Path) -> None:
-    if "ctxdb-demo" in example:
-        (place / "ctxdb-demo").mkdir()
-        shutil.copy(demo_folder() / "demo.db", place / "ctxdb-demo/demo.db")
     shim = place.parent / "bin/ctxdb"
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ctxdb "$@"\n')
