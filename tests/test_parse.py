@@ -7,6 +7,7 @@ import pickle
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from typing import Any
 
 import orjson
@@ -166,7 +167,8 @@ def test_tame_values_can_be_bound_dumped_and_pickled(value: Any) -> None:
         made = tame({"deep": value, "number": number, "\ud800": "\udfff"})
         orjson.loads(orjson.dumps(made))
         pickle.loads(pickle.dumps(made))
-        sqlite3.connect(":memory:").execute("SELECT ?, ?", (made["number"], made[REPLACEMENT]))
+        with closing(sqlite3.connect(":memory:")) as conn:
+            conn.execute("SELECT ?, ?", (made["number"], made[REPLACEMENT]))
 
 
 # -- blank and padded lines ---------------------------------------------------------------------
