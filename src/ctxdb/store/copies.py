@@ -33,6 +33,10 @@ _PLACE = (
 )
 _OWNER = f"SELECT id, type, {_PLACE} FROM messages WHERE id = ?"
 _COPIES = f"SELECT id, type, {_PLACE} FROM message_copies WHERE message_id = ?"
+_TIED = (
+    "c.owner_flags = m.owner_flags AND c.timestamp IS m.timestamp"
+    " AND c.session_id IS NOT m.session_id"
+)
 _ADD_COPY = (
     f"INSERT INTO message_copies (message_id, type, {_PLACE})"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -306,11 +310,11 @@ class Copies:
         self.contested.update(
             message_id
             for (message_id,) in self.conn.execute(
-                "SELECT DISTINCT m.id FROM message_copies c JOIN messages m ON m.id = c.message_id"
-                " WHERE c.owner_flags = m.owner_flags AND c.timestamp IS m.timestamp"
-                "  AND c.session_id IS NOT m.session_id"
-                "  AND (c.session_id IN (SELECT value FROM json_each(?1))"
-                "   OR m.session_id IN (SELECT value FROM json_each(?1)))",
+                "SELECT m.id FROM json_each(?1) j CROSS JOIN message_copies c"
+                f" ON c.session_id = j.value JOIN messages m ON m.id = c.message_id WHERE {_TIED}"
+                " UNION SELECT m.id FROM json_each(?1) j CROSS JOIN messages m"
+                " ON m.session_id = j.value JOIN message_copies c ON c.message_id = m.id"
+                f" WHERE {_TIED}",
                 (orjson.dumps(sessions).decode(),),
             )
         )
