@@ -267,7 +267,9 @@ def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
     if uuid is not None and uuid != record.uuid:
         record.wrapper = (uuid, parent)
     call = text_of(entry.get("parentToolUseID")) or ""
-    fact = Fact(agent, "progress", call, "", kind="task", prompt=text_of(data.get("prompt")))
+    prompt = text_of(data.get("prompt"))
+    # With its time: an agent that is resumed has lines below several calls, the first started it.
+    fact = Fact(agent, "progress", call, record.timestamp or "", kind="task", prompt=prompt)
     record.facts = [*(record.facts or ()), fact]
     return record
 

@@ -9,7 +9,9 @@ from ctxdb.normalize.values import dict_of, int_of, text_of
 
 GitOp = tuple[str, str | None, str | None, int | None, str | None]  # kind, sha, branch, number, url
 
-_COMMIT = re.compile(r"^\[([^\]\s]+)(?: \(root-commit\))? ([0-9a-f]{7,40})\] ", re.MULTILINE)
+_COMMIT = re.compile(
+    r"^\[(?:detached HEAD|([^\]\s]+))(?: \(root-commit\))? ([0-9a-f]{7,40})\] ", re.MULTILINE
+)
 _PUSH = re.compile(
     r"^ [ *+=]? ?(?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}) +(\S+) -> (\S+)",
     re.MULTILINE,
@@ -25,7 +27,8 @@ def git_operations(reported: Any) -> list[GitOp] | None:
     detail = dict_of(reported)
     found: list[GitOp] = []
     if commit := dict_of(detail.get("commit")):
-        found.append(("commit", text_of(commit.get("sha")), None, None, None))
+        sha, branch = text_of(commit.get("sha")), text_of(commit.get("branch"))
+        found.append(("commit", sha, branch, None, None))
     if push := dict_of(detail.get("push")):
         found.append(("push", None, text_of(push.get("branch")), None, None))
     if pull := dict_of(detail.get("pr")):
@@ -33,8 +36,12 @@ def git_operations(reported: Any) -> list[GitOp] | None:
     return found or None
 
 
-def git_from_text(command: str | None, output: str | None) -> list[GitOp]:
-    """What a shell command and its output show: git prints `[branch sha] subject` for a commit."""
+def git_from_text(command: str | None, output: str | None, *, failed: bool) -> list[GitOp]:
+    """What a shell command and its output show: git prints `[branch sha] subject` for a commit.
+
+    A command that failed may have committed before it did. Where `gh pr create` failed, the address
+    it prints is that of a pull request which was there already.
+    """
     if not command or not output or ("git" not in command and "gh" not in command):
         return []
     found: list[GitOp] = []
@@ -42,6 +49,6 @@ def git_from_text(command: str | None, output: str | None) -> list[GitOp]:
         found += [("commit", m[2], m[1], None, None) for m in _COMMIT.finditer(output)]
     if _RUNS_PUSH.search(command):
         found += [("push", None, m[2], None, None) for m in _PUSH.finditer(output)]
-    if _RUNS_PULL.search(command) and (pull := _PULL.search(output)):
+    if not failed and _RUNS_PULL.search(command) and (pull := _PULL.search(output)):
         found.append(("pr", None, None, int(pull[1]), pull[0]))
     return found

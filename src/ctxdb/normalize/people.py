@@ -136,9 +136,11 @@ def user_kind(entry: dict[str, Any], content: Any, *, in_agent: bool) -> tuple[s
     kind, prompt = human_parts(content)
     if not kind:
         return "meta", ""
+    if in_agent:
+        # A teammate is asked behind a tag: what begins an agent's thread is its prompt.
+        begins = entry.get("parentUuid") is None
+        return "agent_prompt" if begins or kind == "human" else kind, ""
     if kind in ("human", "command", "shell"):
-        if in_agent:
-            return "agent_prompt" if kind == "human" else kind, ""
         if (origin is not None and origin != "human") or source in _NOT_HUMAN_SOURCES:
             return "notification", ""
         return kind, prompt

@@ -203,6 +203,15 @@ def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
     return found or None
 
 
+def _without_private(value: Any) -> Any:
+    """The value without account ids, however deep they stand."""
+    if type(value) is dict:
+        return {k: _without_private(v) for k, v in value.items() if k not in _PRIVATE}
+    if type(value) is list:
+        return [_without_private(item) for item in value]
+    return value
+
+
 _SUBTYPES = ("subtype", "operation", "mode", "permissionMode")
 
 
@@ -210,11 +219,12 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
     """Any entry that is not part of the thread, kept whole but for account ids."""
     what = entry.get("type")
     name = what if type(what) is str else None
-    for key in _PRIVATE:
-        entry.pop(key, None)
     snapshot = dict_of(entry.get("snapshot"))
     at = text_of(entry.get("timestamp")) or text_of(snapshot.get("timestamp"))
     subtype = next((found for key in _SUBTYPES if (found := text_of(entry.get(key)))), None)
+    data = dump_without_base64(entry)
+    if any(key in data for key in _PRIVATE):
+        data = dump_without_base64(_without_private(entry))
     record = Event(
         start,
         length,
@@ -224,7 +234,7 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
         name,
         subtype,
         at,
-        dump_without_base64(entry),
+        data,
         hashed,
     )
     if name == "summary":

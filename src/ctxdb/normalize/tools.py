@@ -29,7 +29,6 @@ RENAMED = {
     "LSTool": "LS",
     "Task": "Agent",
     "BashOutput": "TaskOutput",
-    "AgentOutputTool": "TaskOutput",
     "KillBash": "TaskStop",
     "KillShell": "TaskStop",
 }
@@ -48,6 +47,7 @@ _TARGETS: dict[str, tuple[str, ...]] = {
 _ANY_TARGET = (
     "file_path",
     "notebook_path",
+    "filePath",
     "command",
     "path",
     "pattern",
@@ -153,11 +153,11 @@ def _content(content: Any) -> str | None:
 def _status(text: str, detail: Any, denial: Any, *, is_error: bool) -> str:
     said = detail if type(detail) is str else ""
     said = said.removeprefix("Error: ")
-    if denial or (is_error and (text.startswith(_REJECTED) or said.startswith(_REJECTED))):
+    if denial or text.startswith(_REJECTED) or said.startswith(_REJECTED):
         return "rejected"
     if type(detail) is dict and detail.get("interrupted") is True:
         return "interrupted"
-    if is_error and (text.startswith(_INTERRUPTED) or said.startswith(_INTERRUPTED)):
+    if text.startswith(_INTERRUPTED) or said.startswith(_INTERRUPTED):
         return "interrupted"
     return "error" if is_error else "ok"
 
@@ -182,7 +182,7 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | Non
     head = text or ""
     status = _status(head, detail, denial, is_error=is_error)
     fields = detail if type(detail) is dict else {}
-    match = _EXIT_CODE.match(head) if is_error else None
+    match = _EXIT_CODE.match(head)
     path = text_of(fields.get("persistedOutputPath"))
     if path is None and head.startswith("<persisted-output>"):
         saved = _PERSISTED.search(head, 0, 2000)
@@ -208,8 +208,9 @@ def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
     if type(detail) is not dict:
         return None
     status = detail.get("status")
+    known = {"completed": "completed", "async_launched": "launched"}
+    ended = known.get(status) if type(status) is str else None
     if agent_id := text_of(detail.get("agentId")):
-        known = {"completed": "completed", "async_launched": "launched"}
         return [
             Fact(
                 agent_id,
@@ -219,7 +220,7 @@ def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
                 kind="task",
                 agent_type=text_of(detail.get("agentType")),
                 model=text_of(detail.get("resolvedModel")) or text_of(detail.get("model")),
-                status=known.get(status) if type(status) is str else None,
+                status=ended,
                 prompt=text_of(detail.get("prompt")),
             )
         ]
@@ -243,7 +244,7 @@ def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
     run = text_of(detail.get("runId"))
     if run and (detail.get("transcriptDir") or detail.get("scriptPath") or run.startswith("wf_")):
         run = run if run.startswith("wf_") else f"wf_{run}"
-        return [Fact(run, "workflow", tool_use_id, at)]
+        return [Fact(run, "workflow", tool_use_id, at, status=ended or "launched")]
     return None
 
 

@@ -18,6 +18,8 @@ def count(value: Any) -> int:
     """A token counter: an integer between 0 and MAX_COUNT whatever is written."""
     if type(value) is int:
         return value if 0 <= value <= MAX_COUNT else (0 if value < 0 else MAX_COUNT)
+    if type(value) is float and value > MAX_COUNT:  # an integer beyond 64 bits is read as a float
+        return MAX_COUNT
     number = int_of(value)
     return 0 if number is None or number < 0 else min(number, MAX_COUNT)
 

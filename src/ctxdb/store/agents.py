@@ -46,8 +46,9 @@ def add_facts(
             "  parent_agent_id = excluded.parent_agent_id",
             (session_id, *fact, message_id),
         )
-        if fact.tool_use_id and fact.source in _LINK_ORDER:
-            touched.calls.add(fact.tool_use_id)  # it is no longer free for others
+        if fact.tool_use_id and fact.source in (*_LINK_ORDER, "notice"):
+            # It is no longer free for others; the end of a workflow is told of its call.
+            touched.calls.add(fact.tool_use_id)
         if fact.source == "workflow":
             for (agent_id,) in conn.execute(
                 "SELECT agent_id FROM _agent_facts WHERE session_id = ? AND run_id = ?",
@@ -159,7 +160,7 @@ def _refresh_one(
         "depth": None,
         "turn_id": call[0] if call else None,
         "model": _model(conn, session_id, agent_id) or said(6, ("meta", "result")),
-        "status": _status(facts, call),
+        "status": _status([*facts, *_facts_of_runs(conn, session_id, facts, tool_use_id)], call),
         "started_at": lines[0],
         "ended_at": lines[1],
     }
@@ -308,6 +309,8 @@ def _kind(agent_id: str, facts: list[Any], prompt: str | None) -> str:
         return "workflow"
     if any(fact[3] == "teammate" for fact in facts):
         return "teammate"
+    if prompt is not None and prompt.startswith("<teammate-message"):
+        return "teammate"
     return "warmup" if prompt is not None and prompt.strip() == "Warmup" else "task"
 
 
@@ -320,11 +323,26 @@ def _model(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | No
     return row[0] if row else None
 
 
+def _facts_of_runs(
+    conn: sqlite3.Connection, session_id: str, facts: list[Any], tool_use_id: str | None
+) -> list[Any]:
+    """What is said of the workflow that an agent works for: nothing says how its agents ended."""
+    runs = [fact[10] for fact in facts if fact[10]]
+    if not runs or tool_use_id is None:
+        return []
+    return conn.execute(
+        "SELECT source, tool_use_id, at, kind, agent_type, description, model, status"
+        " FROM _agent_facts WHERE session_id = ? AND tool_use_id = ?"
+        "  AND (source = 'notice' OR (source = 'workflow' AND agent_id = ?)) ORDER BY at",
+        (session_id, tool_use_id, runs[0]),
+    ).fetchall()
+
+
 def _status(facts: list[Any], call: Any) -> str:
     notices = [fact[7] for fact in facts if fact[0] == "notice" and fact[7]]
     if notices:
         return str(notices[-1])
-    results = [fact[7] for fact in facts if fact[0] == "result" and fact[7]]
+    results = [fact[7] for fact in facts if fact[0] in ("result", "workflow") and fact[7]]
     if results:
         return "completed" if "completed" in results else str(results[-1])
     if call is None:

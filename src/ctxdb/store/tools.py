@@ -315,8 +315,9 @@ class ToolJoin:
 
     def git_rows(self, tool: Tool, ops: list[GitOp]) -> list[tuple[Any, ...]]:
         """The git_operations rows of a call: what its result reports, else what was printed."""
-        if not ops and tool.name in ("Bash", "PowerShell") and tool.status == "ok":
-            ops = git_from_text(tool.target, tool.result_text)
+        if not ops and tool.name in ("Bash", "PowerShell"):
+            failed = tool.status != "ok"
+            ops = git_from_text(tool.target, tool.result_text, failed=failed)
         if not ops:
             return []
         if tool.session_id and any(op[0] == "pr" for op in ops):

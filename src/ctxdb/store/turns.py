@@ -46,7 +46,7 @@ class QueueReader:
         elif name == "popAll":
             if text in self.waiting:
                 self.waiting.remove(text)
-            elif not text:
+            else:  # nothing, or all of it in one text
                 self.waiting.clear()
         elif name == "remove":
             if text:

@@ -1,0 +1,220 @@
+"""Small transcripts for what single values mean, where the shared corpus has no example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builder import Transcript, World, text, tool_use
+from lab import lab, must_equal
+
+
+def told(world: World, sql: str) -> list[tuple[Any, ...]]:
+    """What a query finds: the same at once, and line by line with the last file first."""
+    files = world.contents()
+    with lab() as one:
+        for name, data in files.items():
+            one.put(name, data)
+        one.sync()
+        one.must_verify()
+        expected = one.content()
+        found = one.rows(sql)
+    with lab() as one:
+        for name in reversed(files):
+            if name.endswith(".jsonl"):
+                for line in files[name].splitlines(keepends=True):
+                    one.append(name, line)
+                    one.sync()
+            else:
+                one.put(name, files[name])
+        must_equal(expected, one.content(), "line by line")
+    return found
+
+
+def begun() -> tuple[World, Transcript]:
+    world = World()
+    main = world.session(version="2.1.250")
+    main.prompt("go on")
+    return world, main
+
+
+# -- tools -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ("The user doesn't want to proceed with this tool use.", "rejected"),
+        ("User chose to stay in plan mode and continue planning", "rejected"),
+        ("[Request interrupted by user for tool use]", "interrupted"),
+        ("Permission prompt was aborted.", "interrupted"),
+    ],
+)
+def test_a_refusal_is_one_also_where_the_result_is_not_marked_as_an_error(
+    said: str, status: str
+) -> None:
+    world, main = begun()
+    main.tool(
+        "Edit", {"file_path": "/home/ada/engine/a", "old_string": "a", "new_string": "b"}, said
+    )
+    found = told(
+        world,
+        "SELECT t.status, t.is_error, f.succeeded, f.lines_added"
+        " FROM tool_uses t JOIN files_touched f ON f.tool_id = t.id",
+    )
+    assert found == [(status, 0, 0, 0)]
+
+
+def test_a_leading_exit_code_is_the_exit_code_of_any_result() -> None:
+    world, main = begun()
+    main.tool("Bash", {"command": 'make; echo "Exit code $?"'}, "Exit code 2")
+    main.tool("Bash", {"command": "ls"}, "a\nExit code 2")
+    assert told(world, "SELECT status, exit_code FROM tool_uses ORDER BY id") == [
+        ("ok", 2),
+        ("ok", 0),
+    ]
+
+
+def test_only_the_names_of_the_contract_are_changed() -> None:
+    world, main = begun()
+    main.tool("AgentOutputTool", {"agentId": "a1"})
+    main.tool("BashOutput", {"bash_id": "b1"})
+    assert told(world, "SELECT name, raw_name FROM tool_uses ORDER BY id") == [
+        ("AgentOutputTool", "AgentOutputTool"),
+        ("TaskOutput", "BashOutput"),
+    ]
+
+
+def test_the_target_of_a_language_server_call_is_its_file() -> None:
+    world, main = begun()
+    main.tool("LSP", {"operation": "findReferences", "filePath": "/home/ada/engine/a.go"})
+    assert told(world, "SELECT target FROM tool_uses") == [("/home/ada/engine/a.go",)]
+
+
+# -- git -------------------------------------------------------------------------------------------
+
+
+def test_a_commit_has_the_branch_that_the_tool_reports() -> None:
+    world, main = begun()
+    done = {"commit": {"sha": "abc1234", "kind": "committed", "branch": "dev"}}
+    main.tool("Bash", {"command": "git commit -m x"}, "ok", {"stdout": "", "gitOperation": done})
+    assert told(world, "SELECT kind, sha, branch FROM git_operations") == [
+        ("commit", "abc1234", "dev")
+    ]
+
+
+def test_a_commit_counts_also_where_the_push_after_it_failed() -> None:
+    world, main = begun()
+    call = tool_use(world, "Bash", {"command": "git commit -m x && git push"})
+    main.reply(call)
+    said = "Exit code 1\n[main abc1234] x\nTo host:a/b\n ! [rejected]  main -> main (fetch first)"
+    main.result(call["id"], said, is_error=True)
+    assert told(world, "SELECT kind, sha, branch FROM git_operations") == [
+        ("commit", "abc1234", "main")
+    ]
+
+
+def test_a_pull_request_that_was_there_already_is_not_made_again() -> None:
+    world, main = begun()
+    call = tool_use(world, "Bash", {"command": "gh pr create"})
+    main.reply(call)
+    said = "Exit code 1\na pull request already exists:\nhttps://github.com/a/b/pull/9"
+    main.result(call["id"], said, is_error=True)
+    assert told(world, "SELECT * FROM git_operations") == []
+
+
+def test_a_commit_on_no_branch_has_none() -> None:
+    world, main = begun()
+    main.tool("Bash", {"command": "git commit -m x"}, "[detached HEAD abc1234] x\n 1 file changed")
+    assert told(world, "SELECT kind, sha, branch FROM git_operations") == [
+        ("commit", "abc1234", None)
+    ]
+
+
+# -- agents ----------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_is_resumed_hangs_on_the_call_that_started_it() -> None:
+    world, main = begun()
+    # Ids whose order is not that of time.
+    calls = [
+        tool_use(world, "Task", {"prompt": words, "description": words}, id_)
+        for words, id_ in (("look", "toolu_z"), ("look again", "toolu_a"))
+    ]
+    away = Transcript(world, "", main.session, "a777777")
+    for call in calls:
+        main.reply(call)
+        main.agent_progress("a777777", call["id"], away.prompt(call["input"]["prompt"]))
+        for line in away.reply(text("done")):
+            main.agent_progress("a777777", call["id"], line)
+        main.result(call["id"], "done", {"status": "completed", "agentId": "a777777"})
+        main.prompt("more")
+    found = told(
+        world,
+        "SELECT a.tool_use_id, a.description, t.ordinal, count(*)"
+        " FROM agents a JOIN messages m USING (session_id, agent_id)"
+        " JOIN turns t ON t.id = m.turn_id GROUP BY t.id",
+    )
+    assert found == [("toolu_z", "look", 1, 4)]
+
+
+@pytest.mark.parametrize(("notice", "status"), [(None, "launched"), ("completed", "completed")])
+def test_an_agent_of_a_workflow_has_ended_when_the_workflow_has(
+    notice: str | None, status: str
+) -> None:
+    world, main = begun()
+    step = main.agent_file("a5", where="workflow")
+    step.prompt("step one")
+    step.reply(text("done"))
+    call = tool_use(world, "Workflow", {"script": "x"})
+    main.reply(call)
+    main.result(
+        call["id"], "launched", {"status": "async_launched", "runId": "wf_1", "taskId": "w"}
+    )
+    if notice:
+        main.prompt(
+            f"<task-notification>\n<task-id>w</task-id>\n<tool-use-id>{call['id']}</tool-use-id>\n"
+            f"<status>{notice}</status>\n</task-notification>"
+        )
+    assert told(world, "SELECT kind, status, tool_use_id FROM agents") == [
+        ("workflow", status, call["id"])
+    ]
+
+
+def test_what_begins_the_thread_of_an_agent_is_its_prompt_also_behind_a_tag() -> None:
+    world, main = begun()
+    mate = main.agent_file("amate-0123456789abcdef")
+    mate.prompt('<teammate-message teammate_id="lead">Look</teammate-message>')
+    mate.reply(text("hello"))
+    mate.prompt('<teammate-message teammate_id="lead">More</teammate-message>')
+    found = told(world, "SELECT kind FROM messages WHERE agent_id IS NOT NULL ORDER BY timestamp")
+    assert found == [("agent_prompt",), ("assistant",), ("notification",)]
+    assert told(world, "SELECT kind FROM agents") == [("teammate",)]
+
+
+# -- the rest --------------------------------------------------------------------------------------
+
+
+def test_prompts_taken_back_in_one_text_are_no_longer_waiting() -> None:
+    world, main = begun()
+    main.queue("enqueue", "first")
+    main.queue("enqueue", "second")
+    main.queue("popAll", "first\nsecond")
+    main.queue("remove")
+    assert told(world, "SELECT prompt FROM turns") == [("go on",)]
+
+
+def test_account_ids_are_dropped_however_deep_they_stand() -> None:
+    world, main = begun()
+    owner = {"ownerAccountUuid": "A", "ownerOrganizationUuid": "B", "kept": 1}
+    main.flat("bridge-session", sessionId=main.session, **owner, inside=[owner])
+    (found,) = told(world, "SELECT data FROM events")
+    assert found[0].endswith('"kept":1,"inside":[{"kept":1}]}')
+
+
+def test_a_counter_beyond_64_bits_is_the_largest_that_counts() -> None:
+    world, main = begun()
+    for line in main.reply(text("hi")):
+        line["message"]["usage"].update(input_tokens=10**30, cache_read_input_tokens=-5)
+    assert told(world, "SELECT input_tokens, cache_read_tokens FROM usage") == [(2_000_000, 0)]
