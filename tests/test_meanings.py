@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from builder import Transcript, World, text, tool_use
+from builder import Transcript, World, copy_to, text, tool_use
 from lab import lab, must_equal
 
 
@@ -218,3 +218,34 @@ def test_a_counter_beyond_64_bits_is_the_largest_that_counts() -> None:
     for line in main.reply(text("hi")):
         line["message"]["usage"].update(input_tokens=10**30, cache_read_input_tokens=-5)
     assert told(world, "SELECT input_tokens, cache_read_tokens FROM usage") == [(2_000_000, 0)]
+
+
+@pytest.mark.parametrize("first", ["a", "z"])
+def test_a_session_that_goes_on_in_another_file_goes_on_in_its_turn(first: str) -> None:
+    world = World()
+    whole = world.session(folder="m")
+    whole.prompt("one")
+    whole.reply(text("a"))
+    whole.prompt("two")
+    whole.queue("enqueue", "wait")
+    whole.queue("remove")
+    cut = copy_to(whole, first)
+    whole.tool("Bash", {"command": "ls"})
+    whole.pr_link(5)
+    whole.reply(text("b"))
+    whole.prompt("three")
+    cut_short = len(cut.entries)
+    found = told(
+        world,
+        "SELECT t.ordinal, t.prompt, count(*) FROM messages m LEFT JOIN turns t ON t.id = m.turn_id"
+        " GROUP BY t.id ORDER BY t.ordinal",
+    )
+    assert cut_short == 5
+    assert found == [(1, "one", 2), (2, "two", 1), (3, "wait", 3), (4, "three", 1)]
+    parts = told(
+        world,
+        "SELECT t.ordinal FROM (SELECT turn_id FROM tool_uses UNION ALL SELECT turn_id FROM"
+        " git_operations UNION ALL SELECT turn_id FROM usage WHERE timestamp > (SELECT"
+        " started_at FROM turns WHERE ordinal = 2)) p LEFT JOIN turns t ON t.id = p.turn_id",
+    )
+    assert parts == [(3,)] * 4

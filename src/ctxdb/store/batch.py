@@ -241,8 +241,7 @@ class Batch:
             came.update(part.ready.uuids)
             open_ends += part.open_parents()
         self.parents.write(came, filled, self.rows.replaced, open_ends)
-        for file_id in sorted(self.touched.retell):
-            turns.retell_file(self.conn, file_id, self.touched)
+        turns.retell(self.conn, self.touched)
         pair_again(self.conn, self.rows.tools.next_id, self.touched)
         retell_tools(self.conn, self.rows.tools, self._read_again, self.touched)
         agents.refresh(self.conn, self.touched)

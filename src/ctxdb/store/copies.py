@@ -182,6 +182,9 @@ class Copies:
         replays.add((placed.session_id, rec.timestamp), rec.block_keys, message_id)
         self._rename_parent(place, owner.uuid)
         self._share(owner.session_id, placed.session_id)
+        if owner.session_id == placed.session_id and owner.source_file_id != placed.file.id:
+            # Lines that follow it here may belong to the turn that it begins there.
+            self.touched.retell.add(placed.file.id)
         if rec.nested and rec.facts:
             started = [fact for fact in rec.facts if fact.source == "progress"]
             agents.add_facts(self.conn, owner.session_id, started, message_id, self.touched)

@@ -110,7 +110,7 @@ class EventRows:
             elif found.file_id == file.id or found.length < 0 or _rank(file) < found.rank:
                 self._take_over(found, event, file)
             else:
-                self.copies.append((found.id, file.id, event.start, event.length))
+                self._add_copy(event, found.id, file.id, event.start, event.length)
             session_id = event.session_id or file.session_id
             if session_id is not None:
                 self.belong.add((session_id, file.id))
@@ -118,10 +118,16 @@ class EventRows:
             if (now := self.outcome_of(event)) != was:
                 shift_count(self.conn, _line(file.id, event.start, event), was, now)
 
+    def _add_copy(self, event: Event, row_id: int, file_id: int, start: int, length: int) -> None:
+        self.copies.append((row_id, file_id, start, length))
+        if event.type == "queue-operation":
+            # Lines that follow it there may belong to the turn that it begins here.
+            self.touched.retell.add(file_id)
+
     def _take_over(self, found: _Stored, event: Event, file: SourceFile) -> None:
         """The row names this line from now on: it stands first, or the one it named is gone."""
         if found.length > 0:
-            self.copies.append((found.id, found.file_id, found.start, found.length))
+            self._add_copy(event, found.id, found.file_id, found.start, found.length)
         if found.new >= 0:
             before, _, nth, row_id = self.new[found.new]
             self.new[found.new] = (event, file, nth, row_id)

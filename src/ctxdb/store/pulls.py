@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from ctxdb.normalize.values import int_of, text_of
+from ctxdb.store.turns import last_turn
 
 
 def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
@@ -34,12 +35,7 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
             key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
             if key[0] in made or key in linked or key == (None, None):
                 continue
-            turn = conn.execute(
-                "SELECT id FROM turns WHERE source_file_id = ? AND session_id = ?"
-                " AND byte_start <= ? ORDER BY byte_start DESC LIMIT 1",
-                (file_id, session_id, start),
-            ).fetchone()
-            linked[key] = (at, turn[0] if turn else None)
+            linked[key] = (at, last_turn(conn, file_id, session_id, start))
         conn.executemany(
             "INSERT INTO git_operations (session_id, turn_id, kind, pr_number, pr_url, timestamp)"
             " VALUES (?, ?, 'pr', ?, ?, ?)",

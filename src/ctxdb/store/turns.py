@@ -97,6 +97,23 @@ ORDER BY 1
 """
 _END = 1 << 62
 
+# A session may stand in two files, one of which goes on where the other ends. What began a turn is
+# then in both: the row is of the one, but lines that only the other has belong to it as well.
+_COPIED = """
+SELECT c.byte_start, t.session_id, t.id FROM message_copies c CROSS JOIN turns t
+  ON t.message_id = c.message_id
+  WHERE c.source_file_id = :file AND c.byte_start > :after AND c.byte_start < :before
+    AND t.source_file_id <> :file
+UNION ALL SELECT c.byte_start, t.session_id, t.id FROM _event_copies c CROSS JOIN events e
+  ON e.id = c.event_id AND e.type = 'queue-operation' AND e.subtype = 'remove'
+  CROSS JOIN turns t ON t.session_id = e.session_id AND t.event_id = e.id
+  WHERE c.source_file_id = :file AND c.byte_start > :after AND c.byte_start < :before
+    AND t.source_file_id <> :file
+"""
+_LAST_COPIED = (
+    f"SELECT id FROM ({_COPIED}) WHERE session_id IS :session ORDER BY byte_start DESC LIMIT 1"
+)
+
 
 def _follow(
     conn: sqlite3.Connection, file_id: int, before: int, reader: QueueReader
@@ -124,16 +141,30 @@ def last_turn(
     conn: sqlite3.Connection, file_id: int, session_id: str | None, before: int
 ) -> int | None:
     """The turn in force in a file and session just before a byte."""
-    row = conn.execute(
-        "SELECT id FROM turns WHERE source_file_id = ? AND session_id IS ? AND byte_start < ?"
-        " ORDER BY byte_start DESC LIMIT 1",
+    own = conn.execute(
+        "SELECT id, byte_start FROM turns WHERE source_file_id = ? AND session_id IS ?"
+        " AND byte_start < ? ORDER BY byte_start DESC LIMIT 1",
         (file_id, session_id, before),
     ).fetchone()
-    return row[0] if row else None
+    after = own[1] if own else -1
+    where = {"file": file_id, "session": session_id, "after": after, "before": before}
+    row = conn.execute(_LAST_COPIED, where).fetchone()
+    return row[0] if row else own[0] if own else None
 
 
-def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
-    """Work out a file's turns again from what is stored: after a rewrite or a change of owner."""
+def retell(conn: sqlite3.Connection, touched: Touched) -> None:
+    """Work out the turns of files again from what is stored: after a rewrite, a change of owner.
+
+    First where turns begin, in all of them: a line may belong to a turn that begins elsewhere.
+    """
+    for file_id in sorted(touched.retell):
+        _retell_file(conn, file_id, touched)
+    for file_id in sorted(touched.retell):
+        _give_turns(conn, file_id, touched)
+
+
+def _retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
+    """Where turns begin in a file."""
     conn.execute(
         "UPDATE turns SET source_file_id = m.source_file_id, byte_start = m.byte_start,"
         "  session_id = m.session_id, started_at = m.timestamp"
@@ -155,16 +186,28 @@ def retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
     touched.renumber.update(sessions)
     touched.sessions.update(sessions)
     touched.pulls.update(sessions)  # a pr-link names the turn before it
-    changed = conn.execute(
-        "SELECT m.id, (SELECT t.id FROM turns t WHERE t.source_file_id = m.source_file_id"
-        "   AND t.session_id IS m.session_id AND t.byte_start <= m.byte_start"
-        "   ORDER BY t.byte_start DESC LIMIT 1) AS wanted, m.turn_id"
-        " FROM messages m WHERE m.source_file_id = ? AND m.agent_id IS NULL"
-        "  AND m.turn_id IS NOT wanted",
-        (file_id,),
+
+
+def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
+    """Each main-thread line of a file belongs to the last turn begun at or before it."""
+    places = conn.execute(
+        "SELECT byte_start, session_id, id FROM turns WHERE source_file_id = :file"
+        f" UNION ALL {_COPIED} ORDER BY 1",
+        {"file": file_id, "after": -1, "before": _END},
     ).fetchall()
-    for message_id, turn_id, before in changed:
-        move_message(conn, message_id, turn_id, before, touched)
+    begun: dict[str | None, int] = {}
+    n = 0
+    for message_id, start, session_id, before in conn.execute(
+        "SELECT id, byte_start, session_id, turn_id FROM messages"
+        " WHERE source_file_id = ? AND agent_id IS NULL ORDER BY byte_start",
+        (file_id,),
+    ).fetchall():
+        while n < len(places) and places[n][0] <= start:
+            begun[places[n][1]] = places[n][2]
+            n += 1
+        turn_id = begun.get(session_id)
+        if turn_id != before:
+            move_message(conn, message_id, turn_id, before, touched)
 
 
 def replace_turn(conn: sqlite3.Connection, item: Placed) -> None:
