@@ -249,3 +249,11 @@ def test_a_session_that_goes_on_in_another_file_goes_on_in_its_turn(first: str) 
         " started_at FROM turns WHERE ordinal = 2)) p LEFT JOIN turns t ON t.id = p.turn_id",
     )
     assert parts == [(3,)] * 4
+
+
+def test_a_call_told_twice_in_other_words_is_told_by_the_first() -> None:
+    world, main = begun()
+    main.reply(tool_use(world, "ExitPlanMode", {"plan": "a"}, "toolu_1"))
+    main.reply(tool_use(world, "ExitPlanMode", {"plan": "a, filled in"}, "toolu_1"))
+    # `told` verifies: the second telling is no difference.
+    assert told(world, "SELECT input FROM tool_uses") == [('{"plan":"a"}',)]

@@ -294,11 +294,14 @@ class Check:
             self.report.differ(f"{path} at byte {record.start}: agent differs")
         for call in record.calls or ():
             found = self.conn.execute(
-                "SELECT 1 FROM tool_uses WHERE tool_use_id = ? AND name = ? AND input = ?",
-                (call.tool_use_id, call.name, call.input),
+                "SELECT message_id, name, input FROM tool_uses"
+                " WHERE tool_use_id = ? AND message_id IS NOT NULL"
+                " ORDER BY message_id = ? DESC LIMIT 1",
+                (call.tool_use_id, message_id),
             ).fetchone()
             self.report.rows_compared += 1
-            if found is None:
+            own = found is not None and found[0] == message_id
+            if found is None or (own and found[1:] != (call.name, call.input)):
                 self.report.differ(f"{path} at byte {record.start}: call {call.tool_use_id}")
         for result in record.results or ():
             found = self.conn.execute(
