@@ -54,6 +54,7 @@ def table(columns: Sequence[str], rows: Sequence[Row], room: int | None = None) 
         ("input_tokens", 9876, "9,876"),
         ("input_tokens", 12345, "12.3k"),
         ("tokens", 1234567, "1.2M"),
+        ("tokens_before", 168_483, "168k"),
         ("tokens", 999_960, "1.0M"),
         ("tokens", 4_500_000_000, "4.5G"),
         ("result_bytes", 3100, "3.1 kB"),
@@ -160,6 +161,43 @@ def test_what_another_column_says_as_well_goes_before_the_answer_does() -> None:
     names = ["path", "relative_path", "cache_write_5m_tokens", "cache_read_tokens", "saved_usd"]
     made = lay_out(names, [("/p/" + "a" * 30, "a" * 30, 10**9, 10**9, 1.5)] * 2, Page(50))
     assert made.left_out == ["relative_path", "cache_write_5m_tokens"]
+
+
+def test_what_a_row_is_about_stays_on_a_narrow_terminal() -> None:
+    names = ["started_at", "project", "kind", "prompt", "reply", "tools", "cost_usd", "session_id"]
+    row = (
+        "2026-08-20T17:31:00.000Z",
+        "lantern-ferry",
+        "command",
+        "p" * 90,
+        "r" * 90,
+        4,
+        0.3,
+        SESSION,
+    )
+    made = lay_out(names, [row] * 2, Page(76))
+    assert made.left_out == ["kind", "reply", "tools"]
+
+
+def test_what_came_of_it_stays_beside_what_it_is_about() -> None:
+    names = ["started_at", "project", "target", "message", "exit_code", "session_id"]
+    row = ("2026-08-20T17:31:00.000Z", "lantern-ferry", "t" * 90, "m" * 90, 1, SESSION)
+    assert lay_out(names, [row] * 2, Page(80)).left_out == ["project", "exit_code"]
+
+
+def test_a_small_column_takes_the_room_that_a_large_one_could_not_use() -> None:
+    names = ["first", "large", "small", "turn_id"]
+    made = lay_out(names, [("f" * 20, "l" * 20, "s", 7)] * 2, Page(36))
+    assert made.left_out == ["large", "turn_id"]
+
+
+def test_the_session_that_was_asked_for_takes_no_room() -> None:
+    names = ["session_id", "byte_start", "kind", "text"]
+    row = (SESSION, 123456, "reply", "t" * 90)
+    page = Page(36, known=frozenset({"session_id"}))
+    made = lay_out(names, [row] * 2, page)
+    assert made.lines[0].split() == ["kind", "text"]
+    assert made.left_out == ["byte_start"]
 
 
 def test_a_single_row_of_many_columns_is_a_list() -> None:

@@ -29,6 +29,8 @@ def kind_of(column: str) -> Kind:
         return "money"
     if name in ("tokens", "input", "output") or name.endswith(("_tokens", "tokens_per_minute")):
         return "tokens"
+    if name.startswith("tokens_"):
+        return "tokens"
     if name.endswith("_bytes") or name in ("bytes", "size", "bytes_behind"):
         return "bytes"
     if name == "seconds" or name.endswith("_seconds"):

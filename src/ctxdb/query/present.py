@@ -42,7 +42,8 @@ def answer(
         if plot:
             _plot(found)
         else:
-            write(found, format_, raw=raw)
+            known = frozenset({"session_id"} if ask.session and not ask.columns else ())
+            write(found, format_, raw=raw, known=known)
     finally:
         guarded.close()
     if (is_page or plot) and (unsure := found.sums.in_words()):
@@ -70,10 +71,12 @@ def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> Ctx
     )
 
 
-def write(answer: Answer, format_: str, *, raw: bool = False) -> None:
-    """Print rows in one of the formats."""
+def write(
+    answer: Answer, format_: str, *, raw: bool = False, known: frozenset[str] = frozenset()
+) -> None:
+    """Print rows in one of the formats; `known` are columns that a narrow table need not show."""
     if format_ == "table":
-        _write_table(answer)
+        _write_table(answer, known)
         return
     from ctxdb.query import formats
 
@@ -99,14 +102,14 @@ def _plot(answer: Answer) -> None:
         say(line)
 
 
-def _write_table(answer: Answer) -> None:
+def _write_table(answer: Answer, known: frozenset[str]) -> None:
     from ctxdb.query.table import lay_out
 
     rows = list(answer.rows)
     if not rows:
         note("No rows.")
         return
-    made = lay_out(answer.columns, rows, page())
+    made = lay_out(answer.columns, rows, page()._replace(known=known))
     for line in made.lines:
         say(line)
     if made.left_out:

@@ -2,8 +2,9 @@
 
 On a terminal the columns share its width: numbers keep theirs, long texts give way first, then the
 words of the headings go over several lines, and at last columns are left out, which is said: empty
-ones, then keys and details, then from the right, but not the cost and the session. One row of many
-columns is shown as a list. In a pipe nothing has to fit, and only very long texts are cut.
+ones and those that the question itself names, then keys and details, then from the right, but not
+the cost, the session, and what a row is about. One row of many columns is shown as a list. In a
+pipe nothing has to fit, and only very long texts are cut.
 """
 
 from __future__ import annotations
@@ -26,13 +27,29 @@ LIST_COLUMNS = 5  # from here on a single row is a list
 LIST_LINES = 12  # of one text in it
 # Worth more than their neighbours.
 KEPT = frozenset(
-    {"cost_usd", "session_id", "total_tokens", "read_from_cache", "saved_usd", "rate_limited_at"}
+    {
+        "cost_usd",
+        "operation",
+        "rate_limited_at",
+        "read_from_cache",
+        "saved_usd",
+        "session_id",
+        "sha",
+        "total_tokens",
+    }
 )
+# What a row is about, and what came of it: the first of each, without which the rest says little.
+ABOUT = frozenset(
+    {"command", "path", "prompt", "question", "subject", "target", "task", "text", "title"}
+)
+OUTCOME = frozenset({"answer", "message", "reason", "target", "what"})
+ABOUT_SHORTEST = 22
 # Keys, counts that a line below the table tells of, what another column says as well, small change.
 MINOR = re.compile(
-    r".*_id|uuid|byte_start|weekday_number|requests_unpriced|.*_not_final|.*_is_final"
-    r"|relative_path|block_start_local|first_\w+_at|cache_write_\w+_tokens|web_search_requests"
+    r".*_id|uuid|.*_key|byte_start|weekday_number|requests_unpriced|.*_not_final|.*_is_final"
+    r"|relative_path|is_copy|block_start_local|first_\w+_at|cache_write_\w+_tokens|web_search_requests"
 )
+USUAL, DETAIL, EMPTY = 2, 3, 4  # ranks: the higher, the sooner it is left out
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -41,6 +58,7 @@ class Page(NamedTuple):
 
     columns: int | None = None  # None: a pipe
     is_colored: bool = False
+    known: frozenset[str] = frozenset()  # columns of which the question says what is in them
 
 
 class Table(NamedTuple):
@@ -66,7 +84,9 @@ class _Column:
     @property
     def shortest(self) -> int:
         """What its cells need at least."""
-        return min(self.widest, SHORTEST) if self.can_shrink else self.widest
+        if not self.can_shrink:
+            return self.widest
+        return min(self.widest, ABOUT_SHORTEST if self.name in ABOUT | OUTCOME else SHORTEST)
 
     @property
     def least(self) -> int:
@@ -77,10 +97,10 @@ class _Column:
     def rank(self) -> int:
         """How readily it is left out."""
         if not self.widest:
-            return 3
+            return EMPTY
         if self.name in KEPT:
             return 0
-        return 2 if MINOR.fullmatch(self.name) else 1
+        return DETAIL if MINOR.fullmatch(self.name) else USUAL
 
     def broken(self) -> list[str]:
         """The words of the heading one below the other where the cells are narrower."""
@@ -120,20 +140,38 @@ def lay_out(names: Sequence[str], rows: Sequence[Sequence[object]], page: Page) 
         for column in columns:
             column.columns = max(min(column.columns, LONGEST), width(column.heading[0]))
     else:
-        columns = _worth_most(columns, page.columns)
+        columns = _worth_most(columns, page)
         _fit(columns, page.columns)
         there = {column.name for column in columns}
-        left_out = [printable(name) for name in names if name not in there]
+        left_out = [printable(name) for name in names if name not in there | page.known]
     return Table(list(_lines(columns, len(rows), page)), left_out)
 
 
-def _worth_most(columns: list[_Column], room: int) -> list[_Column]:
-    """The columns there is room for; the first is always one of them."""
-    kept = list(columns)
-    places = {column.name: n for n, column in enumerate(columns)}
-    while len(kept) > 1 and _least(kept) > room:
-        kept.remove(max(kept[1:], key=lambda column: (column.rank, places[column.name])))
-    return kept
+def _worth_most(columns: list[_Column], page: Page) -> list[_Column]:
+    """The columns there is room for: the worthiest, and details only if all others are there."""
+    room = page.columns or 0
+    ranks = [EMPTY if column.name in page.known else column.rank for column in columns]
+    for group in (ABOUT, OUTCOME):
+        for n, column in enumerate(columns):
+            if column.name in group and ranks[n] == USUAL:
+                ranks[n] = 1
+                break
+    # What stands first names the row.
+    first = 0
+    if columns[0].name in page.known:
+        first = next((n for n, rank in enumerate(ranks) if rank < DETAIL), 0)
+    kept = [first]
+    is_full = False
+    for n in sorted(range(len(columns)), key=ranks.__getitem__):
+        if n == first:
+            continue
+        if ranks[n] >= DETAIL and is_full:
+            break
+        if _least([columns[one] for one in (*kept, n)]) <= room:
+            kept.append(n)
+        else:
+            is_full = True
+    return [columns[n] for n in sorted(kept)]
 
 
 def _fit(columns: list[_Column], room: int) -> None:
