@@ -29,7 +29,7 @@ FROM messages m
 LEFT JOIN tool_uses t ON t.message_id = m.id
 LEFT JOIN turns a ON a.message_id = m.id
 WHERE (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
-  AND (m.text IS NOT NULL OR m.thinking IS NOT NULL)))
+  AND (trim(m.text, char(9, 10, 13, 32)) <> '' OR m.thinking IS NOT NULL)))
 UNION ALL -- what it shares
 SELECT f.session_id, c.source_file_id, c.byte_start, m.timestamp, m.agent_id,
   CASE WHEN a.id IS NOT NULL THEN a.kind WHEN m.kind <> 'assistant' THEN m.kind WHEN t.id IS NOT NULL THEN 'call'
@@ -45,7 +45,7 @@ JOIN messages m ON m.id = c.message_id
 LEFT JOIN tool_uses t ON t.message_id = m.id
 LEFT JOIN turns a ON a.message_id = m.id
 WHERE f.session_id IS NOT m.session_id AND (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
-  AND (m.text IS NOT NULL OR m.thinking IS NOT NULL)))
+  AND (trim(m.text, char(9, 10, 13, 32)) <> '' OR m.thinking IS NOT NULL)))
 UNION ALL -- prompts that waited in the queue have no line of their own
 SELECT a.session_id, a.source_file_id, a.byte_start, a.started_at, NULL, a.kind, a.prompt, NULL, NULL, NULL, NULL, NULL, a.id, NULL, NULL, 0
 FROM turns a

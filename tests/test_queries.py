@@ -226,6 +226,17 @@ def test_a_standup_says_what_was_asked_changed_and_committed(hand: Path) -> None
     assert answer(hand, "standup", "turns, cost_usd", since="2026-03-02") == [(1, 0.0)]
 
 
+def test_a_standup_tells_once_what_was_asked_again() -> None:
+    world = World()
+    t = world.session()
+    for prompt in ("say\r\nhello", "go on", "say\r\nhello"):
+        t.prompt(prompt)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "standup", "turns, asked") == [(3, "- say  hello (2 times)\n- go on")]
+
+
 def test_the_most_expensive_turns_come_first_and_unpriced_ones_not_at_all(hand: Path) -> None:
     rows = answer(hand, "expensive_turns", "prompt, requests, tools, subagents, cost_usd", limit=2)
     assert rows == [

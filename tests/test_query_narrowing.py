@@ -83,3 +83,65 @@ def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: canned.Canne
     whole = size(db, view, since="all")
     # Rows that name several models, or that no request belongs to.
     assert parts == whole if view.filters["model"][0].table else parts >= whole // 2
+
+
+# -- canned queries --------------------------------------------------------------------------------
+
+LIMITED = [one for one in canned.all_queries() if "limit" in {param.name for param in one.params}]
+
+
+@pytest.mark.parametrize("query", LIMITED, ids=lambda query: query.name)
+def test_a_query_is_narrowed_before_it_takes_its_first_rows(query: canned.Canned) -> None:
+    assert query.filters
+    assert all(one.table for filters in query.filters.values() for one in filters)
+
+
+def rows(db: sqlite3.Connection, name: str, **how: Any) -> list[dict[str, Any]]:
+    statement = build(Ask(name, **how), db)
+    cursor = db.execute(statement.sql, statement.values)
+    return [dict(zip((c[0] for c in cursor.description), row, strict=True)) for row in cursor]
+
+
+def test_the_most_expensive_turn_of_each_project_is_found(db: sqlite3.Connection) -> None:
+    whole = rows(db, "turns_overview", since="all")
+    for project in {row["project"] for row in whole}:
+        (found,) = rows(db, "expensive_turns", since="all", project=project, limit=1)
+        costs = [row["cost_usd"] or 0 for row in whole if row["project"] == project]
+        assert found["project"] == project
+        assert found["cost_usd"] == pytest.approx(max(costs))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [one for one in canned.all_queries() if "project" in one.filters],
+    ids=lambda query: query.name,
+)
+def test_a_query_can_be_asked_of_one_project_and_one_session(
+    db: sqlite3.Connection, query: canned.Canned
+) -> None:
+    given = {param.name: "%" for param in query.params if param.default is None}
+    if query.name == "around_pr":
+        given = {"pr": "58"}
+    for how in ({"project": "lantern"}, {"session": "last"}):
+        for row in rows(db, query.name, params=given, **how):
+            assert row.get("project", "lantern") == "lantern" or "session" in how
+
+
+def test_the_period_that_a_query_takes_by_itself_is_said(db: sqlite3.Connection) -> None:
+    def note(name: str, **how: Any) -> str:
+        return build(Ask(name, **how), db).note
+
+    assert note("expensive_turns") == "Showing the last 30 days; --since all shows everything."
+    assert note("standup") == "Showing what happened since yesterday; --since all shows everything."
+    assert note("expensive_turns", since="7d") == ""
+    assert note("expensive_turns", params={"since": "7d"}) == ""
+    assert note("files_together") == ""
+
+
+@pytest.mark.parametrize("how", [{"session": "last"}, {"until": "2026-09"}])
+def test_a_query_takes_no_period_where_something_narrower_is_asked(
+    db: sqlite3.Connection, how: dict[str, Any]
+) -> None:
+    statement = build(Ask("expensive_turns", **how), db)
+    assert statement.note == ""
+    assert db.execute(statement.sql, statement.values).fetchall()

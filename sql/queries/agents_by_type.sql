@@ -10,6 +10,7 @@
 --   median_seconds: half of them took at most this long
 --   last_at: when last
 -- :since (time) = 90d: from when
+-- filters: until=subagent_runs.started_at project=subagent_runs.session_id session=subagent_runs.session_id
 -- example: ctxdb query agents_by_type -p since 2025-01-01
 SELECT agent_type, count(*) AS runs, sum(status = 'completed') AS completed, sum(status = 'failed') AS failed, sum(tools) AS tools, sum(total_tokens) AS total_tokens,
   sum(cost_usd) AS cost_usd, avg(cost_usd) AS cost_per_run_usd, min(CASE WHEN share >= 0.5 THEN seconds END) AS median_seconds, max(started_at) AS last_at

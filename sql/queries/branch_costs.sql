@@ -9,6 +9,7 @@
 --   first_at: first request
 --   last_at: last request
 -- :since (time) = 90d: from when
+-- filters: until=turns.started_at project=turns.session_id session=turns.session_id
 -- example: ctxdb query branch_costs -p since 2025-01-01
 WITH asked AS MATERIALIZED (
   SELECT t.id, t.session_id, t.started_at, t.ended_at, coalesce(p.name, '') AS project,

@@ -11,6 +11,7 @@
 --   project: name of the project
 -- :path = %: a path, or its last parts; % is every file
 -- :limit = 20: how many files
+-- filters: project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query cost_of_file -p path src
 WITH changed AS MATERIALIZED (
   SELECT f.turn_id, f.project_id, f.path, count(*) AS edits, sum(f.lines_added) AS lines_added, sum(f.lines_removed) AS lines_removed,

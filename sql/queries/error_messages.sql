@@ -8,6 +8,7 @@
 --   example: what it was about, the last time
 -- :since (time) = 30d: from when
 -- :limit = 30: how many
+-- filters: until=tool_errors.started_at project=tool_errors.session_id session=tool_errors.session_id
 -- example: ctxdb query error_messages -p since 2025-01-01
 SELECT count(*) AS errors, e.tool, e.message, count(DISTINCT e.session_id) AS sessions, group_concat(DISTINCT e.project) AS projects, max(e.started_at) AS last_at,
   e.target AS example

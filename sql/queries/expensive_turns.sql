@@ -13,7 +13,7 @@
 --   turn_id: the request
 -- :since (time) = 30d: from when
 -- :limit = 20: how many
--- filters: project=session_id session=session_id
+-- filters: until=turns.started_at project=turns.session_id session=turns.session_id
 -- example: ctxdb query expensive_turns -p since 2025-01-01
 SELECT c.cost / 1e12 AS cost_usd, p.name AS project, t.prompt, c.requests, c.total_tokens, round(c.cache_read_share, 3) AS cache_read_share,
   (SELECT count(*) FROM tool_uses u WHERE u.turn_id = t.id) AS tools, (SELECT count(*) FROM agents a WHERE a.turn_id = t.id) AS subagents,

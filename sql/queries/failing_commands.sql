@@ -10,7 +10,7 @@
 --   turn_id: the human request
 -- :since (time) = 30d: from when
 -- :program = %: only commands that begin with this; % is any
--- filters: project=session_id session=session_id
+-- filters: until=started_at project=session_id session=session_id
 -- example: ctxdb query failing_commands -p since 2025-01-01 -p program npm
 WITH run AS NOT MATERIALIZED ( -- without "cd somewhere &&": what is run, and not where
   SELECT u.*, CASE WHEN trim(u.target) LIKE 'cd %&& %' THEN ltrim(substr(u.target, instr(u.target, '&& ') + 3)) ELSE ltrim(u.target) END || ' ' AS line

@@ -9,6 +9,7 @@
 -- :path = %: only pairs with files whose path ends like this; % is any
 -- :least = 2: at least so many times
 -- :limit = 50: how many pairs
+-- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query files_together -p least 1
 WITH changed AS MATERIALIZED (
   SELECT DISTINCT f.turn_id, f.project_id, f.session_id, coalesce(f.relative_path, f.path) AS path, t.started_at

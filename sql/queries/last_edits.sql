@@ -12,7 +12,7 @@
 --   turn_id: that request
 -- :path: a path, or its last parts: src/app.py, app.py
 -- :limit = 5: how many edits
--- filters: since=timestamp project=session_id session=session_id
+-- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query last_edits -p path src/sync.ts
 SELECT f.timestamp, f.path, f.operation, f.lines_added, f.lines_removed, t.prompt, p.name AS project, s.title, f.agent_id, f.session_id, f.turn_id
 FROM files_touched f

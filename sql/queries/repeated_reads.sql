@@ -9,6 +9,7 @@
 -- :since (time) = 30d: from when
 -- :least = 2: reads in one session
 -- :limit = 30: how many files
+-- filters: until=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query repeated_reads -p since 2025-01-01 -p least 1
 SELECT r.path, max(r.reads) AS most_in_a_session, sum(r.reads) AS reads, count(*) AS sessions, sum(r.result_bytes) AS result_bytes, p.name AS project,
   max(r.last_read_at) AS last_read_at

@@ -23,7 +23,7 @@ SELECT coalesce(f.relative_path, f.path) AS path, sum(f.operation <> 'read') AS 
   min(CASE WHEN f.operation <> 'read' THEN f.timestamp END) AS first_edit_at, max(CASE WHEN f.operation <> 'read' THEN f.timestamp END) AS last_edit_at,
   (
     SELECT group_concat(prompt, char(10)) FROM (
-      SELECT DISTINCT '- ' || substr(replace(trim(t.prompt), char(10), ' '), 1, 100) AS prompt
+      SELECT DISTINCT '- ' || substr(replace(replace(trim(t.prompt), char(13), ' '), char(10), ' '), 1, 100) AS prompt
       FROM files_touched e JOIN turns t ON t.id = e.turn_id
       WHERE e.session_id = f.session_id AND e.path = f.path AND e.succeeded = 1 AND e.operation NOT IN ('read', 'mention', 'snapshot')
     )

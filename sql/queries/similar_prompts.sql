@@ -8,7 +8,7 @@
 --   turn_id: the request
 -- :text: the prompt, or a few words of it
 -- :limit = 10: how many
--- filters: since=started_at project=session_id session=session_id
+-- filters: since=turns.started_at project=turns.session_id session=turns.session_id
 -- example: ctxdb query similar_prompts -p text "offline shelf without a new dependency"
 WITH RECURSIVE split(word, rest) AS ( -- every word as a phrase of its own, so that nothing in it is syntax
   SELECT NULL, replace(replace(replace(:text, char(10), ' '), char(9), ' '), '"', ' ') || ' '

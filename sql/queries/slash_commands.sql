@@ -7,6 +7,7 @@
 --   last_used_at: when last
 --   example: the last one with its arguments
 -- :since (time) = 90d: from when
+-- filters: until=turns.started_at,tool_uses.started_at project=turns.session_id,tool_uses.session_id session=turns.session_id,tool_uses.session_id
 -- example: ctxdb query slash_commands -p since 2025-01-01
 SELECT substr(t.prompt, 1, instr(t.prompt || ' ', ' ') - 1) AS name, 'command' AS kind, count(*) AS uses, count(DISTINCT t.session_id) AS sessions,
   (

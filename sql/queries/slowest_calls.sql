@@ -10,7 +10,7 @@
 --   turn_id: that request
 -- :tool = Bash: the tool
 -- :limit = 20: how many
--- filters: since=started_at project=session_id session=session_id
+-- filters: since=tool_uses.started_at project=tool_uses.session_id session=tool_uses.session_id
 -- example: ctxdb query slowest_calls -p tool Bash --limit 5
 SELECT round(u.duration_ms / 1000.0, 1) AS seconds, round(u.tool_ms / 1000.0, 1) AS tool_seconds, u.target, u.status, p.name AS project, u.started_at,
   t.prompt, u.session_id, u.turn_id

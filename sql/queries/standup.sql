@@ -2,7 +2,7 @@
 --   project: name of the project, the busiest first
 --   sessions: sessions that were active
 --   turns: human requests
---   asked: what was asked, in order
+--   asked: what was asked, in order; what was asked again is counted
 --   files_changed: files that were changed
 --   files: their names
 --   commits: what was committed
@@ -12,6 +12,7 @@
 --   last_active_at: when last
 -- :since (time) = yesterday: from when
 -- :until (time) = now: until when
+-- filters: project=turns.session_id session=turns.session_id
 -- example: ctxdb query standup -p since 2026-10-01
 WITH asked AS MATERIALIZED (
   SELECT t.id, t.session_id, t.prompt, t.started_at, t.ended_at, coalesce(p.name, '') AS project
@@ -20,6 +21,16 @@ WITH asked AS MATERIALIZED (
   LEFT JOIN projects p ON p.id = s.project_id
   WHERE t.started_at >= :since AND t.started_at < :until
   ORDER BY t.started_at, t.id
+),
+said AS (
+  SELECT project, group_concat(line || CASE WHEN times > 1 THEN ' (' || times || ' times)' ELSE '' END, char(10)) AS asked
+  FROM (
+    SELECT project, '- ' || substr(replace(replace(trim(prompt), char(13), ' '), char(10), ' '), 1, 100) AS line, count(*) AS times
+    FROM asked
+    GROUP BY project, line
+    ORDER BY min(started_at), min(id)
+  )
+  GROUP BY project
 ),
 changed AS (
   SELECT project, count(*) AS files_changed, group_concat(path, ', ') AS files
@@ -48,10 +59,11 @@ spent AS (
   GROUP BY a.project
 )
 SELECT a.project, count(DISTINCT a.session_id) AS sessions, count(*) AS turns,
-  group_concat('- ' || substr(replace(trim(a.prompt), char(10), ' '), 1, 100), char(10)) AS asked,
+  w.asked,
   coalesce(f.files_changed, 0) AS files_changed, f.files, c.commits, r.pull_requests, coalesce(m.cost, 0) / 1e12 AS cost_usd,
   round(sum(julianday(a.ended_at) - julianday(a.started_at)) * 24, 1) AS hours, max(a.ended_at) AS last_active_at
 FROM asked a
+JOIN said w ON w.project = a.project
 LEFT JOIN changed f ON f.project = a.project
 LEFT JOIN committed c ON c.project = a.project
 LEFT JOIN proposed r ON r.project = a.project

@@ -9,7 +9,7 @@
 --   session_id: the session
 --   turn_id: the last request
 -- :since (time) = 30d: from when
--- filters: project=session_id session=session_id
+-- filters: until=ended_at project=session_id session=session_id
 -- example: ctxdb query unfinished -p since 2025-01-01
 WITH last AS MATERIALIZED (
   SELECT s.id, s.ended_at, s.title, s.project_id, s.cwd, (

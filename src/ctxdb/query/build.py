@@ -80,8 +80,9 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     if is_sql(ask.what):
         return _sql(ask)
     subject = _subject(ask.what.replace("-", "_"), conn)
-    values, narrowing, equal = _values(subject, ask)
-    note = "" if equal else _default_period(subject, narrowing, ask)
+    values, narrowing, equal, usual = _values(subject, ask)
+    if not usual and not equal:
+        usual = _default_period(subject, narrowing, ask)
     hidden: dict[str, list[str]] = {}
     outside = [_equal(name, text, values) for name, text in equal.items()]
     for option, text in narrowing.items():
@@ -93,7 +94,7 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     sql = _wrapped(subject, ask, [*picked, *_told_of_sums(subject, picked)], outside)
     if hidden:
         sql = f"WITH {', '.join(_narrowed(*item) for item in hidden.items())}\n{sql}"
-    return Statement(subject.name, sql, values, tuple(picked) or None, ask.limit, note)
+    return Statement(subject.name, sql, values, tuple(picked) or None, ask.limit, _showing(usual))
 
 
 # -- what is asked about ------------------------------------------------------------------------
@@ -176,8 +177,14 @@ def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canne
 # -- values -------------------------------------------------------------------------------------
 
 
-def _values(subject: Subject, ask: Ask) -> tuple[dict[str, Value], dict[str, str], dict[str, str]]:
-    """Values of the query's parameters; options to narrow by; columns that must have a value."""
+def _values(
+    subject: Subject, ask: Ask
+) -> tuple[dict[str, Value], dict[str, str], dict[str, str], str]:
+    """What was given, sorted.
+
+    Values of the query's parameters, options to narrow by, columns that must have a value, and the
+    period that the query takes by itself.
+    """
     names = [param.name for param in subject.params]
     equal: dict[str, str] = {}
     for name, text in ask.params.items():
@@ -197,8 +204,14 @@ def _values(subject: Subject, ask: Ask) -> tuple[dict[str, Value], dict[str, str
             given.setdefault(option, narrowing.pop(option))
     if "limit" in names and ask.limit is not None:
         given.setdefault("limit", str(ask.limit))
+    usual = ""
+    if "since" in names and "since" not in given:
+        if {"until", "session"} & narrowing.keys():
+            given["since"] = period.ALL  # something narrower is asked
+        else:
+            usual = next(param.default or "" for param in subject.params if param.name == "since")
     values = {param.name: _value(subject, param, given) for param in subject.params}
-    return values, narrowing, equal
+    return values, narrowing, equal, usual
 
 
 def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> Value:
@@ -234,14 +247,22 @@ def _number(text: str) -> Value:
 
 
 def _default_period(subject: Subject, narrowing: dict[str, str], ask: Ask) -> str:
+    """Narrow to the usual period where nothing narrower is asked; which it is."""
     if subject.period is None or {"since", "until", "session"} & ask.narrows.keys():
         return ""
     if "since" not in subject.filters:
         return ""
     narrowing["since"] = subject.period
-    words = subject.period.removesuffix("d")
-    last = f"the last {words} days" if words != subject.period else f"since {subject.period}"
-    return f"Showing {last}; --since all shows everything."
+    return subject.period
+
+
+def _showing(usual: str) -> str:
+    """What to say of a period that nobody asked for."""
+    if usual in ("", period.ALL):
+        return ""
+    days = usual.removesuffix("d")
+    what = f"the last {days} days" if days.isdecimal() else f"what happened since {usual}"
+    return f"Showing {what}; --since all shows everything."
 
 
 def _filters(subject: Subject, option: str) -> tuple[canned.Filter, ...]:
