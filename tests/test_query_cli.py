@@ -321,3 +321,20 @@ def test_a_database_of_another_version_answers_with_its_own_views(db: Path) -> N
     told = refused("commits", code=1)
     assert "another version of ctxdb" in told
     assert "sync --root" in told
+
+
+def test_a_model_that_nobody_used_is_a_mistake_not_an_empty_answer(db: Path) -> None:
+    for format_ in ("table", "csv", "json"):
+        how = ("--since", "all", "--model", "sonet-5", "--format", format_)
+        assert "no model 'sonet-5'; did you mean claude-sonnet-5" in refused("daily_usage", *how)
+    # A model that was used, only not then.
+    assert query("daily_usage", "--since", "2020", "--until", "2020", "--model", "sonnet") == ""
+
+
+def test_what_is_no_database_is_said_once(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database at all")
+    for path in (tmp_path / "notes.txt", tmp_path):
+        done = ctxdb("--db", path, "query", "overview")
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"Error: {path}: ")
+        assert done.stderr.count("\n") == 1

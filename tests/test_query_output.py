@@ -386,3 +386,12 @@ def test_what_cannot_be_drawn_is_said() -> None:
 def test_anything_with_numbers_can_be_drawn(rows: list[Row], room: int) -> None:
     for line in draw(["label", "value"], rows, room):
         assert all(map(is_harmless, line))
+
+
+def test_in_a_long_series_the_newest_column_has_all_its_days() -> None:
+    days = [(f"2026-{month:02}-{day:02}", 1.0) for month in range(1, 6) for day in range(1, 29)]
+    days[-1] = (days[-1][0], 100.0)
+    for first in range(6, 9):  # 142 to 140 days, in columns of three
+        lines = draw(["day", "cost_usd"], days[first:], 60)
+        assert lines[-1].strip() == "(each column is the mean of 3)"
+        assert lines[1].split()[0] == "$34.00"  # 100, 1 and 1; not the last day alone

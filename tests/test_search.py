@@ -471,3 +471,20 @@ def test_a_search_changes_nothing(world: World, files: Files) -> None:
     for words in ("tide", "상태", "nowhere", "=>"):
         look(world, words)
     assert world.db.read_bytes() == before
+
+
+@pytest.mark.parametrize("nothing", ["", "  ", "\n"])
+def test_a_search_for_nothing_is_wrong_usage(world: World, files: Files, nothing: str) -> None:
+    say(world, files, "tide")
+    done = world.cli("search", nothing)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "Error: what to look for? Give a word or more\n"
+
+
+def test_a_model_that_nobody_used_is_said_where_nothing_is_found(
+    world: World, files: Files
+) -> None:
+    say(world, files, "tide")
+    done = world.cli("search", "tide", "--model", "opsu")
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: no model 'opsu'")

@@ -152,6 +152,18 @@ def test_a_conversation_reads_in_order_with_its_calls(db: Path) -> None:
     ]
 
 
+def test_a_reply_of_blanks_is_no_part_of_a_conversation(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.reply(text("\n\n"))
+    t.reply(text("Done."))
+    assert columns(made(world), "conversation", "kind, text") == [
+        ("prompt", "go"),
+        ("reply", "Done."),
+    ]
+
+
 def test_a_conversation_has_the_agents_words_under_their_name(db: Path) -> None:
     rest = "WHERE agent_id = 'a1'"
     assert columns(db, "conversation", "kind, text, tool, target", rest) == [

@@ -97,11 +97,13 @@ def search(
     if tool is not None and kind not in (None, "tool"):
         raise UsageError("--tool looks in tool calls; --kind would look elsewhere")
     words = " ".join(text)
+    if not words.strip():
+        raise UsageError("what to look for? Give a word or more")
     times = _times(since, until)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
     size = max(columns * 2 - 12, 60) if format == "text" else PROGRAM_CHARACTERS
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn, telling_candidates():
-        from ctxdb.query.resolve import project_ids
+        from ctxdb.query.resolve import check_model, project_ids
         from ctxdb.reading.find import find_session
 
         projects = None if project is None else tuple(project_ids(conn, project))
@@ -112,6 +114,8 @@ def search(
             sessions = gather(conn, found, size)
         if tool is not None and not sessions:
             _check_tool(conn, tool)
+        if model is not None and not sessions:
+            check_model(conn, model)
     _print(words, found, sessions, format, columns)
     if not sessions:
         note(_nothing(words, found))

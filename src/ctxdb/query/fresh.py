@@ -88,11 +88,15 @@ def look(config: Config) -> Glance | None:
     """Compare; None where this database is not made from these roots, or cannot be read."""
     import sqlite3
 
+    from ctxdb.errors import CtxdbError
     from ctxdb.store.connection import open_reader
     from ctxdb.store.version import applied, is_current
 
     try:
         conn = open_reader(config.db_path)
+    except (CtxdbError, OSError):
+        return None  # whoever asks next says what is wrong with it
+    try:
         try:
             glance = Glance()
             glance.nothing_new = is_current(conn)
@@ -106,7 +110,7 @@ def look(config: Config) -> Glance | None:
         finally:
             conn.close()
     except sqlite3.Error:
-        return None  # whoever asks next says what is wrong with it
+        return None
 
 
 def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -> None:

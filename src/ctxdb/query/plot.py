@@ -117,10 +117,10 @@ def _bars(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
 def _levels(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
     space = max(room - SCALE - 2, 10)
     per = -(-len(series) // space)  # points that share one column of the screen
-    values = [
-        sum(value for _, value in series[n : n + per]) / len(series[n : n + per])
-        for n in range(0, len(series), per)
-    ]
+    # A column of fewer points, if there must be one, is the first: the newest is whole.
+    ends = range(len(series) - (len(series) - 1) // per * per, len(series) + 1, per)
+    parts = [series[max(end - per, 0) : end] for end in ends]
+    values = [sum(value for _, value in part) / len(part) for part in parts]
     top = max(*values, 0.0)
     scale = [clip(shown(value, kind), SCALE) for value in (top, top / 2)]
     margin = max(map(len, scale))

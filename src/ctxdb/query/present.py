@@ -39,6 +39,8 @@ def answer(
             found = run(guarded, statement, SCREEN_ROWS if is_page else MOST_ROWS)
         except UsageError as e:
             raise _explained(e, statement, guarded) from e
+        if ask.model:
+            _check_model(found, ask.model, guarded)
         if plot:
             _plot(found)
         else:
@@ -52,6 +54,20 @@ def answer(
         note(statement.note)
     if found.is_cut:
         note("Truncated: there are more rows; --limit N shows N of them.")
+
+
+def _check_model(found: Answer, model: str, guarded: Guarded) -> None:
+    """An empty answer for a model that nobody ever used is a mistake, as for a project."""
+    from itertools import chain
+
+    from ctxdb.query.resolve import check_model
+
+    first = next(found.rows, None)
+    if first is not None:
+        found.rows = chain((first,), found.rows)
+        return
+    with guarded.asking() as conn:
+        check_model(conn, model)
 
 
 def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> CtxdbError:

@@ -50,6 +50,18 @@ def meant(error: str, conn: sqlite3.Connection) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
+def check_model(conn: sqlite3.Connection, text: str) -> None:
+    """Refuse a name that no model has; asked only where nothing was found."""
+    wanted = text.lower()
+    known: set[str] = set()
+    for table in ("usage", "messages"):  # the first is small; the second has models without a bill
+        sql = f"SELECT DISTINCT model FROM {table} WHERE model IS NOT NULL"  # noqa: S608
+        known.update(row[0] for row in conn.execute(sql))
+        if any(wanted in model.lower() for model in known):
+            return
+    raise unknown("model", text, sorted(known), "`ctxdb query usage_by_model` lists them")
+
+
 def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     """Ids of the projects meant by a name, a folder, or a part of a path.
 

@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
     def line(self, columns: int = 100) -> str:
         """One line for people."""
         title = clip(one_line(self.title[:400]), max(columns - 66, 20))
-        return f"{self.id}  {self.started_at[:10]}  {one_line(self.project)[:16]:<16} {title}"
+        return f"{self.id}  {self.started_at[:10]:<10}  {one_line(self.project)[:16]:<16} {title}"
 
 
 class NoSuchSession(UsageError):
