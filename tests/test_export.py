@@ -61,9 +61,11 @@ def a_reading(*texts: str) -> Reading:
     )
     for one in texts:
         call = Call(1, "t", one, one, "ok", 5, None, json.dumps({one: one}), one, one)
+        change = json.dumps({"old_string": one, "new_string": one[::-1]})
+        edit = Call(2, "u", "Edit", one, "ok", 5, None, change)
         roles = ("prompt", "reply", "output", "note", "context")
         said = [Said(role, one, thinking=one, label=one) for role in roles]
-        made.turns.append(Turn(1, 1, "prompt", one, None, None, items=[*said, call]))
+        made.turns.append(Turn(1, 1, "prompt", one, None, None, items=[*said, call, edit]))
     return made
 
 
@@ -99,7 +101,7 @@ VOID = {"meta"}
 TAGS = frozenset(
     ["html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "h4", "dl", "dt",
      "dd", "nav", "details", "summary", "ol", "li", "a", "main", "section", "div", "p", "pre",
-     "code", "b", "small", "strong", "span", "table", "tr", "th", "td", "footer"]
+     "code", "b", "small", "strong", "span", "table", "tr", "th", "td", "footer", "ins", "del"]
 )  # fmt: skip
 ATTRIBUTES = {"class", "id", "href", "lang", "charset", "http-equiv", "content", "name"}
 

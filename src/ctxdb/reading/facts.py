@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
+from ctxdb.reading.changes import diff
 from ctxdb.reading.objects import parsed
 from ctxdb.reading.units import counted, duration, milliseconds_between, money, period, tokens
 from ctxdb.text import clip, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ctxdb.reading.model import Agent, Call, Reading, Turn
 
 TITLE_COLUMNS = 160
+SHORT_TARGET = 60  # characters of a target that every format shows whole
 MARKS = {"ok": "✓", "error": "✗", "rejected": "⊘", "interrupted": "!", "pending": "…"}
 _OPENING = {
     "command": "command",
@@ -129,15 +133,55 @@ def others_line(agents: list[Agent]) -> str:
     return ", ".join(f"{n} {kind.replace('_', ' ')}" for kind, n in sorted(kinds.items()))
 
 
-def input_lines(call: Call) -> list[tuple[str, str]]:
-    """The input by name, each value as text; one nameless value where it is not an object."""
-    found = parsed(call.input or "{}")
+class Given(NamedTuple):
+    """One value that a call was given."""
+
+    name: str  # empty where the input is not an object
+    text: str
+    is_diff: bool = False  # what an edit changes, as lines with signs
+
+
+def given_to(call: Call) -> list[Given]:
+    """What a call was given and its title does not say; of an edit, what it changes."""
+    fields = parsed(call.input or "{}")
     try:
-        if isinstance(found, dict):
-            return [(name, _as_text(value)) for name, value in found.items()]
+        if isinstance(fields, dict):
+            found = [Given(name, _as_text(value)) for name, value in _without_edits(fields)]
+            found = [one for one in found if not _is_title(call, one.text)]
+            return found + list(_edits(fields))
     except RecursionError:
         pass
-    return [("", call.input or "")]
+    return [Given("", call.input or "")]
+
+
+def _is_title(call: Call, text: str) -> bool:
+    is_line = "\n" not in text and 0 < len(call.target) < SHORT_TARGET
+    return is_line and f"/{text}".endswith(f"/{call.target}")
+
+
+def _without_edits(fields: dict[str, object]) -> Iterator[tuple[str, object]]:
+    left_out = {"replace_all"} if fields.get("replace_all") is False else set()
+    if _is_edit(fields):
+        left_out |= {"old_string", "new_string"}
+    edits = fields.get("edits")
+    if isinstance(edits, list) and edits and all(map(_is_edit, edits)):
+        left_out.add("edits")
+    return ((name, value) for name, value in fields.items() if name not in left_out)
+
+
+def _edits(fields: dict[str, object]) -> Iterator[Given]:
+    edits = fields.get("edits")
+    for one in (fields, *(edits if isinstance(edits, list) else ())):
+        if _is_edit(one):
+            yield Given("change", diff(one["old_string"], one["new_string"]), is_diff=True)
+
+
+def _is_edit(value: object) -> TypeGuard[dict[str, str]]:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("old_string"), str)
+        and isinstance(value.get("new_string"), str)
+    )
 
 
 def _as_text(value: object) -> str:

@@ -88,8 +88,9 @@ def _call(call: Call, depth: int) -> Iterator[str]:
     mark = facts.MARKS.get(call.status, "?")
     title = " ".join(filter(None, (mark, one_line(call.name), facts.short_line(call.target, 160))))
     body: list[str] = []
-    for name, value in facts.input_lines(call):
-        body += ["", f"**{plain(name)}**" if name else "**input**", *code(value)]
+    for name, value, is_diff in facts.given_to(call):
+        shown = code(value, "diff" if is_diff else "")
+        body += ["", f"**{plain(name)}**" if name else "**input**", *shown]
     if call.result:
         body += ["", "**result**", *code(call.result.strip("\n"))]
     if call.result_path:

@@ -122,8 +122,9 @@ def _call(call: Call, depth: int) -> Iterator[str]:
         f" <small>{_text(facts.call_facts(call))}</small>"
     )
     body = ""
-    for name, value in facts.input_lines(call):
-        body += f"<h3>{_text(name or 'input')}</h3>{_code(value)}"
+    for name, value, is_diff in facts.given_to(call):
+        shown = _diff(value) if is_diff else _code(value)
+        body += f"<h3>{_text(name or 'input')}</h3>{shown}"
     if call.result:
         body += f"<h3>result</h3>{_code(call.result)}"
     if call.result_path:
@@ -161,6 +162,14 @@ def _text(text: str) -> str:
 
 def _code(text: str) -> str:
     return f"<pre>{_text(without_graphics(text).strip(chr(10)))}</pre>\n"
+
+
+def _diff(text: str) -> str:
+    lines = safe(without_graphics(text)).split("\n")
+    kinds = {"+": "ins", "-": "del"}
+    tags = (kinds.get(line[:1], "span") for line in lines)
+    made = (f"<{tag}>{_text(line)}</{tag}>" for tag, line in zip(tags, lines, strict=True))
+    return f'<pre class="diff">{"".join(made)}</pre>\n'
 
 
 def _prose(text: str) -> str:

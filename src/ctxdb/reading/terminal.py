@@ -26,6 +26,7 @@ NAME_COLUMNS = 6
 PROMPT_SIGN = "❯ "
 MIN_COLUMNS = 40
 UNCUT_COLUMNS = 1000  # where nobody looks but a program: one line, but nearly all of it
+_SIGN_INK = {"+": "green", "-": "red"}
 _MARK_INK = {"ok": "green", "error": "red", "rejected": "yellow", "interrupted": "yellow"}
 
 
@@ -132,14 +133,14 @@ class TerminalPage:
             yield from self._agent(agent, lead + "    ", depth + 1)
 
     def _details(self, call: Call, lead: str) -> Iterator[str]:
-        for name, value in facts.input_lines(call):
-            if (
-                "\n" not in value
-                and f"/{value}".endswith(f"/{call.target}")
-                and len(call.target) < 60
-            ):
-                continue  # it stands in the line above
-            first, *rest = safe(value).split("\n")
+        for name, value, is_diff in facts.given_to(call):
+            lines = safe(value).split("\n")
+            if is_diff:
+                yield lead + self.ink("dim", f"{one_line(name)}:")
+                for line in lines:
+                    yield f"{lead}{self.ink(_SIGN_INK.get(line[:1], 'dim'), line)}".rstrip()
+                continue
+            first, *rest = lines
             label = self.ink("dim", f"{one_line(name)}: ") if name else ""
             yield f"{lead}{label}{first}".rstrip()
             for line in rest:
