@@ -10,6 +10,7 @@ import pytest
 
 from ctxdb import canned
 from ctxdb.query.build import Ask, build
+from ctxdb.query.narrow import ROW_BY_ROW
 from demo_db import demo_folder
 
 if TYPE_CHECKING:
@@ -145,3 +146,39 @@ def test_a_query_takes_no_period_where_something_narrower_is_asked(
     statement = build(Ask("expensive_turns", **how), db)
     assert statement.note == ""
     assert db.execute(statement.sql, statement.values).fetchall()
+
+
+# -- the first rows --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+@pytest.mark.parametrize("limit", [1, 3, 1000])
+@pytest.mark.parametrize(
+    "how",
+    [
+        {},
+        {"until": BEFORE},
+        {"since": AFTER},
+        {"project": "lantern"},
+        {"session": "last"},
+        {"model": "sonnet"},
+        {"sort": "-cost_usd"},
+        {"params": {"project": "lantern"}},
+    ],
+    ids=str,
+)
+def test_the_first_rows_are_those_of_the_whole_answer(
+    db: sqlite3.Connection, name: str, limit: int, how: dict[str, Any]
+) -> None:
+    if "model" in how and "model" not in canned.find(name).filters:  # type: ignore[union-attr]
+        pytest.skip("says nothing of models")
+    how = {"since": "all"} | how
+    whole = rows(db, name, **how)
+    assert whole
+    assert rows(db, name, limit=limit, **how) == whole[:limit]
+
+
+@pytest.mark.parametrize("name", ROW_BY_ROW)
+def test_for_the_first_rows_no_more_is_read(db: sqlite3.Connection, name: str) -> None:
+    statement = build(Ask(name, since="all", limit=5), db)
+    assert statement.sql.startswith(f'WITH "{ROW_BY_ROW[name][0]}" AS MATERIALIZED (SELECT')

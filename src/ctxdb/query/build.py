@@ -16,7 +16,8 @@ from ctxdb import canned
 from ctxdb.errors import UsageError
 from ctxdb.query import period
 from ctxdb.query.cells import kind_of
-from ctxdb.query.resolve import project_ids, unknown
+from ctxdb.query.narrow import ROW_BY_ROW, condition, has_value, narrowed, number, quoted
+from ctxdb.query.resolve import unknown
 from ctxdb.uncertain import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -84,16 +85,24 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     if not usual and not equal:
         usual = _default_period(subject, narrowing, ask)
     hidden: dict[str, list[str]] = {}
-    outside = [_equal(name, text, values) for name, text in equal.items()]
+    outside = [has_value(name, text, values) for name, text in equal.items()]
     for option, text in narrowing.items():
         for one in _filters(subject, option):
-            made = _condition(option, one, text, conn, values)
+            made = condition(option, one, text, conn, values)
             if made:
                 (outside if one.table is None else hidden.setdefault(one.table, [])).append(made)
     picked = _columns(subject, _words(ask.columns)) if ask.columns else []
     sql = _wrapped(subject, ask, [*picked, *_told_of_sums(subject, picked)], outside)
+    table, order = ROW_BY_ROW.get(subject.name, ("", ""))
+    first = ""
+    if table and ask.limit is not None and not ask.sort and not outside:
+        hidden.setdefault(table, [])
+        first = f" ORDER BY {order} LIMIT {ask.limit:d}"
     if hidden:
-        sql = f"WITH {', '.join(_narrowed(*item) for item in hidden.items())}\n{sql}"
+        parts = (
+            narrowed(name, made, first if name == table else "") for name, made in hidden.items()
+        )
+        sql = f"WITH {', '.join(parts)}\n{sql}"
     return Statement(subject.name, sql, values, tuple(picked) or None, ask.limit, _showing(usual))
 
 
@@ -107,7 +116,7 @@ def _sql(ask: Ask) -> Statement:
     if ask.sort:
         raise UsageError("--sort: only for views and queries; in SQL write ORDER BY")
     picked = tuple(_words(ask.columns)) if ask.columns else None
-    values = {name: _number(text) for name, text in ask.params.items()}
+    values = {name: number(text) for name, text in ask.params.items()}
     return Statement("", ask.what, values, picked, ask.limit)
 
 
@@ -231,18 +240,6 @@ def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> V
     return text
 
 
-def _number(text: str) -> Value:
-    """In SQL nothing says what a value is; what looks like a number is one."""
-    for kind in (int, float):
-        try:
-            value = kind(text)
-        except ValueError:
-            continue
-        if str(value) == text:
-            return value
-    return text
-
-
 # -- narrowing ----------------------------------------------------------------------------------
 
 
@@ -272,53 +269,6 @@ def _filters(subject: Subject, option: str) -> tuple[canned.Filter, ...]:
         why = f"only by {can}" if can else "nor by any other option"
         raise UsageError(f"{subject.name} cannot be narrowed by --{option}, {why}")
     return found
-
-
-def _condition(
-    option: str, one: canned.Filter, text: str, conn: sqlite3.Connection, values: dict[str, Value]
-) -> str:
-    name = quoted(one.column)
-    if option == "since":
-        values["_since"] = moment = period.since(text)
-        return "" if moment is None else f"{name} >= :_since"
-    if option == "until":
-        values["_until"] = moment = period.until(text)
-        return "" if moment is None else f"{name} < :_until"
-    if option == "project":
-        ids = ", ".join(map(str, project_ids(conn, text)))
-        if one.column.endswith("project_id") or one == ("projects", "id"):
-            return f"{name} IN ({ids})"
-        return f"{name} IN (SELECT id FROM main.sessions WHERE project_id IN ({ids}))"  # noqa: S608
-    if option == "session":
-        from ctxdb.reading.find import find_session
-
-        values["_session"] = find_session(conn, text)
-        return f"{name} = :_session"
-    values["_model"] = text.lower()
-    return f"instr(lower({name}), :_model) > 0"
-
-
-def _equal(column: str, text: str, values: dict[str, Value]) -> str:
-    """-p COLUMN VALUE: the value, whatever its case; with % a pattern; of a path whole names."""
-    values[f"_{column}"] = text
-    name = quoted(column)
-    if kind_of(column) == "path" and "%" not in text:
-        values[f"_{column}"] = f"/{text.strip('/')}/"
-        return f"instr('/' || {name} || '/', :_{column}) > 0"
-    if "%" in text:
-        return f"{name} LIKE :_{column}"
-    values[f"_{column}"] = _number(text)
-    return f"{name} = :_{column} COLLATE NOCASE"
-
-
-def _narrowed(table: str, conditions: list[str]) -> str:
-    name = quoted(table)
-    where = " AND ".join(conditions)
-    # A view may read the table twice, so it is not copied. But a view that groups requests would
-    # read all of them in the order of its groups: those of a period are few, and copied first.
-    copied = table == "_costs" and ":_since" in where
-    how = "MATERIALIZED" if copied else "NOT MATERIALIZED"
-    return f"{name} AS {how} (SELECT * FROM main.{name} WHERE {where})"  # noqa: S608
 
 
 def _told_of_sums(subject: Subject, picked: list[str]) -> list[str]:
@@ -361,8 +311,3 @@ def _columns(subject: Subject, words: Iterable[str]) -> list[str]:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def quoted(name: str) -> str:
-    """A name as SQL writes it, whatever is in it."""
-    return '"' + name.replace('"', '""') + '"'
