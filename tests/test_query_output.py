@@ -395,3 +395,11 @@ def test_in_a_long_series_the_newest_column_has_all_its_days() -> None:
         lines = draw(["day", "cost_usd"], days[first:], 60)
         assert lines[-1].strip() == "(each column is the mean of 3)"
         assert lines[1].split()[0] == "$34.00"  # 100, 1 and 1; not the last day alone
+
+
+def test_on_a_wide_page_what_a_row_is_about_is_wide_before_details_are_shown() -> None:
+    names = ["timestamp", "path", "prompt", "session_id", "tool_use_id"]
+    row = ("2026-08-20T17:31:00.000Z", "/p/" + "a" * 90, "b" * 20, SESSION, "toolu_" + "1" * 24)
+    made = lay_out(names, [row] * 2, Page(100))
+    assert made.left_out == ["tool_use_id"]
+    assert lay_out(names, [row] * 2, Page(130)).left_out == []

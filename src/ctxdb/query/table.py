@@ -43,11 +43,11 @@ ABOUT = frozenset(
     {"command", "path", "prompt", "question", "subject", "target", "task", "text", "title"}
 )
 OUTCOME = frozenset({"answer", "message", "reason", "target", "what"})
-ABOUT_SHORTEST = 22
+ABOUT_SHORTEST, ABOUT_SHARE = 22, 5  # columns they keep at least; and a fifth of the page
 # Keys, counts that a line below the table tells of, what another column says as well, small change.
 MINOR = re.compile(
     r".*_id|uuid|.*_key|byte_start|weekday_number|requests_unpriced|.*_not_final|.*_is_final"
-    r"|relative_path|is_copy|block_start_local|first_\w+_at|cache_write_\w+_tokens|web_search_requests"
+    r"|relative_path|is_copy|succeeded|ordinal|block_start_local|first_\w+_at|cache_write_\w+_tokens|web_search_requests"
 )
 USUAL, DETAIL, EMPTY = 2, 3, 4  # ranks: the higher, the sooner it is left out
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
@@ -80,13 +80,12 @@ class _Column:
         self.widest = max(map(width, self.cells), default=0)
         self.can_shrink = not self.is_number and self.kind not in ("time", "id")
         self.columns = max(self.widest, width(self.heading[0]))
+        self.keeps = SHORTEST
 
     @property
     def shortest(self) -> int:
         """What its cells need at least."""
-        if not self.can_shrink:
-            return self.widest
-        return min(self.widest, ABOUT_SHORTEST if self.name in ABOUT | OUTCOME else SHORTEST)
+        return min(self.widest, self.keeps) if self.can_shrink else self.widest
 
     @property
     def least(self) -> int:
@@ -155,6 +154,7 @@ def _worth_most(columns: list[_Column], page: Page) -> list[_Column]:
         for n, column in enumerate(columns):
             if column.name in group and ranks[n] == USUAL:
                 ranks[n] = 1
+                column.keeps = max(ABOUT_SHORTEST, room // ABOUT_SHARE)
                 break
     # What stands first names the row.
     first = 0
