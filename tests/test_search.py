@@ -488,3 +488,23 @@ def test_a_model_that_nobody_used_is_said_where_nothing_is_found(
     done = world.cli("search", "tide", "--model", "opsu")
     assert done.returncode == 2
     assert done.stderr.startswith("Error: no model 'opsu'")
+
+
+def test_code_to_the_letter_in_a_call_comes_before_its_words_in_a_message(
+    world: World, files: Files
+) -> None:
+    session = files.session()
+    session.prompt("commit it")
+    command = 'git commit -m "$(cat <<EOF'
+    session.tool("Bash", {"command": command}, "ok", {"stdout": "ok"})
+    session.prompt("the cat is out")
+    fill(world, files)
+    assert found(world, "$(cat")[0] == 'git commit -m "[$(cat] <<EOF'
+    assert [hit for hit in found(world, "$(cat") if "out" in hit] == ["the [cat] is out"]
+
+
+def test_a_pasted_page_is_not_repeated_where_nothing_is_found(world: World, files: Files) -> None:
+    say(world, files, "tide")
+    done = world.cli("search", "x" * 5000)
+    assert done.stderr.endswith("x… is nowhere.\n")
+    assert len(done.stderr) < 100

@@ -60,7 +60,8 @@ def ctxdb(
     \b
     Begin with:
       ctxdb sync
-      ctxdb status
+      ctxdb query --list
+      ctxdb search connection refused
       sqlite3 "$(ctxdb path)"
     """
     # CTXDB_DB is read in ctxdb.config, not here, so that `demo` can tell it from the flag.

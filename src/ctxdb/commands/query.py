@@ -86,6 +86,8 @@ def query(
       ctxdb query tool_errors --since yesterday --columns tool,target,project
       ctxdb query usage_by_model --since 2026-08 --until 2026-08 --format csv
       ctxdb query --list file_history
+      ctxdb query sessions_touching -p path src/sync.ts
+      ctxdb query standup
       ctxdb query "SELECT count(*) FROM messages WHERE text LIKE :what" -p what "%tide%"
     """
     if list_all or not what:

@@ -38,6 +38,7 @@ Kind = Literal[
     "attachment",
 ]
 PIPED_COLUMNS = 100
+NAMED = 60  # characters of a word, and words, that are said to be nowhere
 PROGRAM_CHARACTERS = 160  # of a snippet for a program
 
 
@@ -178,7 +179,9 @@ def _nothing(words: str, found: Found) -> str:
 
         return f"No hits. Did you mean: ctxdb search {shell_word(found.suggestion)}"
     if found.missing:
-        what = ", ".join(found.missing)
+        from ctxdb.text import clip
+
+        what = ", ".join(clip(word, NAMED) for word in found.missing[:NAMED])
         return f"No hits: {what} {'is' if len(found.missing) == 1 else 'are'} nowhere."
     if len(found.words) > 1 and "OR" not in words.split():
         return "No hits with all of these words together; OR between them finds each."

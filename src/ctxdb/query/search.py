@@ -29,6 +29,7 @@ SCANNED_TOOLS = 5000
 BUDGET_SECONDS = 1.5  # for each index; what is found by then is ranked
 LONGEST = 1000  # characters of a word that are looked for to the letter
 PER_SESSION = 3  # hits shown of one session, unless only one is asked for
+LOOSE = 20  # first place of what lacks a word of code to the letter: the other index may have it
 RANK_DAMPING = 8  # the lower, the more the first places are worth
 
 # What a place in the ranking is worth, by who speaks.
@@ -194,12 +195,14 @@ def _ranked(
     words = list(words_of(node))
     is_cut = False
     places: dict[int, int] = {}  # first come, first in rank; equals share a place
+    loose = 0
     for match, literal in _stages(conn, table, node, words):
         if places and literal is None:
             break
         rows, cut = _matching(conn, table, match, literal or [])
         is_cut |= cut
-        _take_places(places, rows)
+        _take_places(places, rows, 0 if literal else loose)
+        loose = LOOSE if literal else 0
     unknown = any(word.is_run or not word.tokens for word in words)
     if unknown and is_plain(node) and len(places) < ENOUGH:
         rows, cut = _scanned(conn, table, words)
@@ -209,15 +212,15 @@ def _ranked(
     return [(row, 1 / (RANK_DAMPING + place)) for row, place in best], is_cut
 
 
-def _take_places(places: dict[int, int], rows: list[tuple[int, float]]) -> None:
-    """Put rows behind those that have a place already, best score first."""
+def _take_places(places: dict[int, int], rows: list[tuple[int, float]], first: int = 0) -> None:
+    """Put rows behind those that have a place already, best score first, from place `first` on."""
     last: float | None = None
-    place = len(places)
+    place = max(len(places), first)
     for row, score in sorted(rows, key=lambda row: (round(row[1], 3), -row[0])):
         if row in places:
             continue
         if last is not None and round(score, 3) != last:
-            place = len(places)
+            place = max(len(places), first)
         last = round(score, 3)
         places[row] = place
 

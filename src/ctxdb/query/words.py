@@ -26,6 +26,7 @@ _RUNS = re.compile(
 )
 FIRST_OF_RUNS = "\u0e00"
 _PARTS = re.compile(r'"([^"]*)"(\*?)|([()])|([^\s"()]+(?:\([^\s"()]*\)[^\s"()]*)*)')
+_PLAIN_PARTS = re.compile(r'"([^"]*)"(\*?)|()([^\s"]+)')  # a parenthesis is a character of a word
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
 MAX_WORDS = 64  # a pasted page is cut here: more words find nothing more
 
@@ -159,8 +160,16 @@ class _NotAnExpression(Exception):
 
 def _split(text: str) -> list[Word | str]:
     """Words, operators and parentheses. A quote without its pair is left out."""
+    found = _parts(text, _PARTS)
+    if any(part in _OPERATORS for part in found):
+        return found
+    # Without an operator parentheses group nothing: $(cat and fmt.Errorf( are words of code.
+    return _parts(text, _PLAIN_PARTS)
+
+
+def _parts(text: str, pattern: re.Pattern[str]) -> list[Word | str]:
     found: list[Word | str] = []
-    for phrase, star, paren, word in _PARTS.findall(text):
+    for phrase, star, paren, word in pattern.findall(text):
         if paren or word in _OPERATORS:
             found.append(paren or word)
         elif word:
@@ -169,9 +178,7 @@ def _split(text: str) -> list[Word | str]:
             found.append(Word(bare if is_prefix else word, is_prefix))
         elif phrase.strip():
             found.append(Word(" ".join(phrase.split()), bool(star)))
-    has_operators = any(part in _OPERATORS for part in found)
-    # Without an operator parentheses group nothing.
-    return [part for part in found if has_operators or part not in ("(", ")")]
+    return found
 
 
 def _either(rest: list[Word | str]) -> Node:
