@@ -338,3 +338,14 @@ def test_what_is_no_database_is_said_once(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert done.stderr.startswith(f"Error: {path}: ")
         assert done.stderr.count("\n") == 1
+
+
+def test_a_session_that_is_not_there_is_a_mistake_for_a_query_too(db: Path) -> None:
+    for how in (("--session", "zzz"), ("-p", "session", "zzz")):
+        assert "no session begins with 'zzz'" in refused("session_changes", *how)
+    args = ("session_changes", "--format", "csv")
+    assert query(*args, "--session", "8e52") == query(*args, "-p", "session", "8E52")
+
+
+def test_the_slowest_calls_of_a_tool_whatever_its_case(db: Path) -> None:
+    assert query("slowest_calls", "-p", "tool", "bash") == query("slowest_calls") != ""

@@ -18,6 +18,6 @@ FROM tool_uses u
 LEFT JOIN turns t ON t.id = u.turn_id
 LEFT JOIN sessions s ON s.id = u.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-WHERE u.name = :tool AND u.duration_ms IS NOT NULL
+WHERE u.name = :tool COLLATE NOCASE AND u.duration_ms IS NOT NULL
 ORDER BY u.duration_ms DESC, u.id
 LIMIT :limit

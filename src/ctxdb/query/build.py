@@ -81,7 +81,7 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     if is_sql(ask.what):
         return _sql(ask)
     subject = _subject(ask.what.replace("-", "_"), conn)
-    values, narrowing, equal, usual = _values(subject, ask)
+    values, narrowing, equal, usual = _values(subject, ask, conn)
     if not usual and not equal:
         usual = _default_period(subject, narrowing, ask)
     hidden: dict[str, list[str]] = {}
@@ -187,7 +187,7 @@ def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canne
 
 
 def _values(
-    subject: Subject, ask: Ask
+    subject: Subject, ask: Ask, conn: sqlite3.Connection
 ) -> tuple[dict[str, Value], dict[str, str], dict[str, str], str]:
     """What was given, sorted.
 
@@ -220,6 +220,10 @@ def _values(
         else:
             usual = next(param.default or "" for param in subject.params if param.name == "since")
     values = {param.name: _value(subject, param, given) for param in subject.params}
+    if "session" in values:
+        from ctxdb.reading.find import find_session
+
+        values["session"] = find_session(conn, str(values["session"]))
     return values, narrowing, equal, usual
 
 
