@@ -141,7 +141,7 @@ def test_every_message_that_is_read_stands_in_a_conversation(one: Ask) -> None:
     told = (
         "SELECT count(*) FROM messages m"
         " WHERE (m.kind IN ('human', 'command', 'shell', 'assistant')"
-        " AND (m.text IS NOT NULL OR m.thinking IS NOT NULL"
+        " AND (trim(m.text, char(9, 10, 13, 32)) <> '' OR m.thinking IS NOT NULL"
         " OR EXISTS (SELECT 1 FROM tool_uses t WHERE t.message_id = m.id)))"
         " OR m.kind IN ('synthetic', 'agent_prompt', 'interruption', 'compact_summary',"
         " 'notification', 'command_output')"
