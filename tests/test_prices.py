@@ -366,8 +366,38 @@ def test_a_file_that_is_no_text_or_not_there_is_one_line(world: World, file: Pat
 
 def test_dates_that_overlap_with_a_price_of_yours_are_refused(world: World, file: Path) -> None:
     assert world.cli("prices", "add", "kimi-k3", "--input", "1", "--output", "1").returncode == 0
+    file.write_text(f"{HEADER}\n{ROW.replace('kimi-k3', 'other')}\n{ROW}\n")
+    says = f"{file}: row 3: dates overlap with your price kimi-k3"
+    fails(world, "import", file, says=says, code=1)
+
+
+def test_dates_that_run_into_a_later_price_of_yours_are_refused(world: World, file: Path) -> None:
+    add = ("prices", "add", "kimi-k3", "--input", "1", "--output", "1", "--from", "2026-06-01")
+    assert world.cli(*add).returncode == 0
     file.write_text(f"{HEADER}\n{ROW}\n")
-    fails(world, "import", file, says="dates overlap with your price kimi-k3")
+    says = f"{file}: row 2: dates overlap with your price kimi-k3 from 2026-06-01"
+    fails(world, "import", file, says=says, code=1)
+
+
+def test_prices_that_overlap_by_hand_are_no_bar_to_others(world: World, file: Path) -> None:
+    for day in ("2026-01-01", "2026-02-01"):
+        add = ("prices", "add", "kimi-k3", "--input", "1", "--output", "1", "--from", day)
+        assert world.cli(*add).returncode == 0
+    with closing(sqlite3.connect(world.db)) as conn, conn:
+        conn.execute("UPDATE prices SET effective_to = '2026-03-01' WHERE model = 'kimi-k3'")
+    file.write_text(f"{HEADER}\n{ROW.replace('2026-01-01', '2026-03-01')}\n")
+    done = world.cli("prices", "import", file)
+    assert done.stderr == "1 added, 0 replaced, 0 there already\n"
+
+
+def test_a_later_price_ends_one_whose_last_day_was_emptied_by_hand(world: World) -> None:
+    add = ("prices", "add", "kimi-k3", "--input", "1", "--output", "1", "--from")
+    assert world.cli(*add, "2026-01-01").returncode == 0
+    with closing(sqlite3.connect(world.db)) as conn, conn:
+        conn.execute("UPDATE prices SET effective_to = '' WHERE model = 'kimi-k3'")
+    assert world.cli(*add, "2026-06-01").returncode == 0
+    ends = world.ask("SELECT effective_to FROM prices WHERE model = 'kimi-k3' ORDER BY 1 DESC")
+    assert [row[0] for row in ends] == ["2026-06-01", None]
 
 
 def test_tiers_may_hold_on_the_same_days(world: World, file: Path) -> None:

@@ -10,7 +10,7 @@ from ctxdb.commands.common import AsJson
 from ctxdb.commands.declare import Argument, Context, Option
 from ctxdb.commands.output import note, say
 from ctxdb.config import load
-from ctxdb.errors import UsageError
+from ctxdb.errors import CtxdbError, UsageError
 
 Model = Annotated[str, Argument("MODEL", help="As the price list names it: claude-opus-5.")]
 Since = Annotated[
@@ -142,8 +142,8 @@ def add(
       ctxdb prices add claude-opus-5 --input 4 --output 20 --cache-write-5m 5 \\
         --cache-write-1h 8 --cache-read 0.4 --from 2026-12-01
     """
+    from ctxdb.prices.edit import Overlap, editing
     from ctxdb.prices.edit import add as add_price
-    from ctxdb.prices.edit import editing
     from ctxdb.prices.rows import BadPrice, read_price
 
     caches = {"5m": cache_write_5m, "1h": cache_write_1h, "read": cache_read}
@@ -166,8 +166,11 @@ def add(
         )
     except BadPrice as e:
         raise UsageError(str(e)) from e
-    with editing(load(ctx.db).db_path) as conn:
-        done = add_price(conn, price)
+    try:
+        with editing(load(ctx.db).db_path) as conn:
+            done = add_price(conn, price)
+    except Overlap as e:
+        raise UsageError(f"{price.says()}: {e}") from e
     note(done)
     if None in caches.values():
         note("Cache prices that were not given are the price of input.")
@@ -228,12 +231,16 @@ def import_(
     Example:
       ctxdb prices import prices.csv
     """
-    from ctxdb.prices.edit import editing, take_in
+    from ctxdb.prices.edit import Overlap, editing, take_in
     from ctxdb.prices.files import read_csv
 
-    prices = [row.price for row in read_csv(file)]
-    with editing(load(ctx.db).db_path) as conn:
-        done = take_in(conn, prices)
+    rows = read_csv(file)
+    try:
+        with editing(load(ctx.db).db_path) as conn:
+            done = take_in(conn, [row.price for row in rows])
+    except Overlap as e:
+        line = next(row.line for row in rows if row.price is e.price)
+        raise CtxdbError(f"{file}: row {line}: {e}") from e
     note(f"{done.added} added, {done.replaced} replaced, {done.unchanged} there already")
 
 

@@ -14,12 +14,20 @@ from typing import Any, NamedTuple
 
 from ctxdb.errors import CtxdbError, NoDatabase, UsageError
 from ctxdb.model_ladder import candidates
-from ctxdb.prices.rows import Price, overlapping
+from ctxdb.prices.rows import BadPrice, Price, overlapping
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
 from ctxdb.store.prices import COLUMNS, refresh
 from ctxdb.store.schema import prepare
 
 _NAMES = ", ".join(COLUMNS)
+
+
+class Overlap(BadPrice):
+    """A price that holds on days on which another does."""
+
+    def __init__(self, price: Price, why: str) -> None:
+        super().__init__(why)
+        self.price = price
 
 
 class Changed(NamedTuple):
@@ -96,11 +104,19 @@ def add(conn: sqlite3.Connection, price: Price) -> str:
             ended = f"; {other.says()} ends then"
         else:
             rest.append(other)
-    if found := overlapping([*rest, price]):
-        other = found[0] if found[1] is price else found[1]
-        raise UsageError(f"{price.says()}: dates overlap with your price {other.says()}")
+    _refuse_overlap(price, rest)
     _insert(conn, [price])
     return f"{done} {price.says()}{ended}"
+
+
+def _refuse_overlap(price: Price, others: Iterable[Price]) -> None:
+    """Raise Overlap if a price of the user's holds on the same days as this new one.
+
+    Each is asked by itself: what overlaps in the table already, by hand, is not this price's fault.
+    """
+    for other in others:
+        if overlapping((other, price)):
+            raise Overlap(price, f"dates overlap with your price {other.says()}")
 
 
 def _is_followed(other: Price, price: Price) -> bool:
@@ -123,8 +139,8 @@ def take_in(conn: sqlite3.Connection, prices: list[Price]) -> Changed:
     replaced = [id_ for id_, price in mine.items() if price.key in keys]
     conn.executemany("DELETE FROM prices WHERE id = ?", [(id_,) for id_ in replaced])
     rest = [price for id_, price in mine.items() if id_ not in replaced]
-    if found := overlapping([*rest, *new]):
-        raise UsageError(f"{found[1].says()}: dates overlap with your price {found[0].says()}")
+    for price in new:
+        _refuse_overlap(price, rest)
     _insert(conn, new)
     return Changed(len(new) - len(replaced), len(replaced), len(prices) - len(new))
 
@@ -171,11 +187,13 @@ def reset(conn: sqlite3.Connection, model: str) -> int:
 
 def _mine(conn: sqlite3.Connection, models: set[str]) -> dict[int, Price]:
     rows = conn.execute(f"SELECT id, {_NAMES} FROM prices WHERE origin = 'user'")  # noqa: S608
-    return {
-        id_: Price(**dict(zip(COLUMNS, values, strict=True)))
-        for id_, *values in rows
-        if values[0] in models
-    }
+    found: dict[int, Price] = {}
+    for id_, *values in rows:
+        if values[0] in models:
+            # Other tools leave an emptied cell as an empty text.
+            cells: list[Any] = [None if value == "" else value for value in values]
+            found[id_] = Price(**dict(zip(COLUMNS, cells, strict=True)))
+    return found
 
 
 def _insert(conn: sqlite3.Connection, prices: Iterable[Price]) -> None:
