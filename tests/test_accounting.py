@@ -207,6 +207,23 @@ def test_an_advisor_call_is_a_row_under_its_own_model() -> None:
     assert usd(rows[OPUS]) == Fraction(20 * 5 + 4 * 25, 10**6)
 
 
+def test_the_size_of_a_prompt_is_that_of_the_largest_call_of_type_message() -> None:
+    world = World()
+    t = world.session()
+    calls = [
+        {"type": "message", **used(60_000, 1)},
+        {"type": "message", **used(70_000, 1)},
+        {"type": "compaction", **used(150_000, 1)},
+        {"type": "advisor_message", "model": OPUS, **used(160_000, 1)},
+    ]
+    answer(t, "claude-haiku-5-5", tokens=used(280_000, 3, iterations=calls))
+    with lab() as where:
+        rows = {row["model"]: row for row in read(world, where)}
+    assert rows["claude-haiku-5-5"]["prompt_tokens"] == 70_000
+    assert rows[OPUS]["prompt_tokens"] == 160_000
+    assert usd(rows["claude-haiku-5-5"]) == Fraction(280_000 * 10 + 3 * 50, 10**8)
+
+
 def test_web_searches_are_the_most_that_any_line_told() -> None:
     world = World()
     t = world.session()

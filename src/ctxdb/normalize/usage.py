@@ -84,7 +84,7 @@ def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow]
                 advisors.append(
                     (nth, background, name, *own, size, None, 0, tier, None, geo, final, None)
                 )
-            else:
+            elif call.get("type") == "message":
                 largest = max(largest, size)
     thinking = dict_of(usage.get("output_tokens_details")).get("thinking_tokens")
     request = (
