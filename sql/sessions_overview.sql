@@ -15,7 +15,7 @@
 --   total_tokens: input, output, cache writes and cache reads together
 --   output_tokens: output alone
 --   cost_usd: cost in USD, subagents included; NULL when no request has a price
---   cost_own_usd: cost without subagents
+--   cost_own_usd: cost without subagents; NULL when no request of its own has a price
 --   models: the models that answered
 --   seconds: from the first to the last message
 --   ended_at: last message
@@ -39,7 +39,9 @@ SELECT s.started_at, p.name AS project, s.title,
   coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
   coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens, coalesce(c.output_tokens, 0) AS output_tokens,
   CASE WHEN c.session_id IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
-  CASE WHEN c.session_id IS NULL THEN 0.0 ELSE (c.cost - c.cost_of_agents) / 1e12 END AS cost_own_usd,
+  CASE WHEN c.session_id IS NULL THEN 0.0
+    WHEN c.requests = c.requests_of_agents OR c.requests - c.requests_unpriced > c.priced_of_agents THEN (c.cost - coalesce(c.cost_of_agents, 0)) / 1e12
+  END AS cost_own_usd,
   CASE WHEN c.first_model = c.last_model THEN c.first_model
     ELSE (SELECT group_concat(model, ', ') FROM (SELECT DISTINCT u.model FROM usage u WHERE u.session_id = s.id ORDER BY u.model)) END AS models,
   round((julianday(s.ended_at) - julianday(s.started_at)) * 86400, 1) AS seconds, s.ended_at, s.git_branch, s.version,
@@ -55,7 +57,8 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
     sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
-    sum(output_tokens) AS output_tokens, sum(cost) AS cost, coalesce(sum(CASE WHEN is_sidechain THEN cost END), 0) AS cost_of_agents,
+    sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(cost) FILTER (WHERE is_sidechain) AS cost_of_agents,
+    count(*) FILTER (WHERE is_sidechain) AS requests_of_agents, count(price_id) FILTER (WHERE is_sidechain) AS priced_of_agents,
     min(model) AS first_model, max(model) AS last_model
   FROM _costs
   WHERE session_id IN (SELECT id FROM sessions) -- so that a period reads no more than it shows

@@ -237,8 +237,21 @@ def test_a_session_whose_own_model_has_no_price_has_no_own_cost() -> None:
     with lab() as where:
         world.write(where.root)
         where.sync()
-        rows = where.rows("SELECT cost_usd, cost_own_usd FROM usage_by_session")
-    assert rows == [(0.005, None)]
+        for view in ("usage_by_session", "sessions_overview"):
+            assert where.rows(f"SELECT cost_usd, cost_own_usd FROM {view}") == [(0.005, None)]
+
+
+def test_a_session_with_requests_of_subagents_alone_has_no_cost_of_its_own() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("begin")
+    side = t.agent_file("a1")
+    answer(side, "claude-haiku-4-5", tokens=used(0, 1000))
+    with lab() as where:
+        world.write(where.root)
+        where.sync()
+        for view in ("usage_by_session", "sessions_overview"):
+            assert where.rows(f"SELECT cost_usd, cost_own_usd FROM {view}") == [(0.005, 0.0)]
 
 
 def test_the_cache_saves_what_the_same_tokens_would_cost_as_input() -> None:
