@@ -11,11 +11,23 @@ CREATE INDEX tool_uses_not_ok ON tool_uses(status, started_at) WHERE status <> '
 -- Counts and percentiles of each tool without reading the calls themselves, which are large.
 CREATE INDEX tool_uses_duration ON tool_uses(name, duration_ms, status, started_at);
 
--- The counts of a turn and of a session, likewise: the old index with one or two columns more.
+-- The commands of a turn, likewise: the old index with one column more.
 DROP INDEX tool_uses_turn_id;
-CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name, status);
-DROP INDEX tool_uses_session_id;
-CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at, status);
+CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name);
+
+-- The failures of a turn and of a session: 2 % of the calls.
+CREATE INDEX tool_uses_failed_turn ON tool_uses(turn_id) WHERE status = 'error';
+CREATE INDEX tool_uses_failed_session ON tool_uses(session_id) WHERE status = 'error';
+
+-- The files that a turn and a session changed: again the old indexes, with what is counted.
+DROP INDEX files_touched_turn_id;
+CREATE INDEX files_touched_turn_id ON files_touched(turn_id, path, operation, succeeded);
+DROP INDEX files_touched_session_id;
+CREATE INDEX files_touched_session_id ON files_touched(session_id, path, operation, succeeded, lines_added, lines_removed);
+
+-- Sessions in the order in which they are listed.
+DROP INDEX sessions_started_at;
+CREATE INDEX sessions_started_at ON sessions(started_at DESC, id);
 
 -- The history of files by time.
 CREATE INDEX files_touched_timestamp ON files_touched(timestamp);

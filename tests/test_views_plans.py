@@ -26,11 +26,11 @@ agents|agents_turn_id|3969 3
 agents|sqlite_autoindex_agents_1|3969 3 1
 files_touched|files_touched_path|18630 58 19
 files_touched|files_touched_project_id|18630 381
-files_touched|files_touched_session_id|18630 8
+files_touched|files_touched_session_id|18630 8 3 2 2 2 2
 files_touched|files_touched_snapshot|3570 3 2 1
 files_touched|files_touched_timestamp|18630 22
 files_touched|files_touched_tool_id|18630 2
-files_touched|files_touched_turn_id|18630 6
+files_touched|files_touched_turn_id|18630 6 3 2 2
 git_operations|git_operations_session_id|861 2
 git_operations|git_operations_tool_id|861 1
 git_operations|git_operations_turn_id|861 2
@@ -53,7 +53,7 @@ prices|prices_model|28 2
 projects|sqlite_autoindex_projects_1|79 1
 sessions|sessions_parent_session_id|3572 56
 sessions|sessions_project_id|3572 46
-sessions|sessions_started_at|3572 21
+sessions|sessions_started_at|3572 21 1
 sessions|sqlite_autoindex_sessions_1|3572 1
 source_files|source_files_agent_id|546 21
 source_files|source_files_ino|4095 1
@@ -65,9 +65,11 @@ tool_uses|tool_uses_message_id|52104 1
 tool_uses|tool_uses_name|52104 1271 21
 tool_uses|tool_uses_not_ok|2626 657 21
 tool_uses|tool_uses_result_message_id|52104 1
-tool_uses|tool_uses_session_id|52104 17 1 1
+tool_uses|tool_uses_failed_session|1701 3
+tool_uses|tool_uses_failed_turn|1701 2
+tool_uses|tool_uses_session_id|52104 17 1
 tool_uses|tool_uses_tool_use_id|52104 1
-tool_uses|tool_uses_turn_id|52104 11 4 3
+tool_uses|tool_uses_turn_id|52104 11 4
 turns|turns_message_id|6323 1
 turns|turns_session_id|6323 2 1
 turns|turns_source_file_id|6323 2 1
@@ -162,7 +164,11 @@ def test_one_session_is_found_without_reading_the_others(
         ("tool_errors", "tool_uses_not_ok"),
         ("turns_overview", "messages_said"),
         ("turns_overview", "COVERING INDEX tool_uses_turn_id"),
+        ("turns_overview", "tool_uses_failed_turn"),
+        ("turns_overview", "COVERING INDEX files_touched_turn_id"),
         ("sessions_overview", "COVERING INDEX tool_uses_session_id"),
+        ("sessions_overview", "tool_uses_failed_session"),
+        ("sessions_overview", "COVERING INDEX files_touched_session_id"),
         ("tool_stats", "COVERING INDEX tool_uses_duration"),
         ("subagent_runs", "tool_uses_agent"),
     ],
@@ -171,6 +177,14 @@ def test_what_is_rare_or_only_counted_is_not_read_whole(
     conn: sqlite3.Connection, view: str, index: str
 ) -> None:
     assert index in plan(conn, f"SELECT * FROM {view}")
+
+
+@pytest.mark.parametrize("view", ["sessions_overview", "turns_overview"])
+def test_rows_with_long_texts_come_in_order_and_are_not_sorted(
+    conn: sqlite3.Connection, view: str
+) -> None:
+    found = conn.execute(f"EXPLAIN QUERY PLAN SELECT * FROM {view}").fetchall()
+    assert not [row[3] for row in found if row[1] == 0 and "ORDER BY" in row[3]]
 
 
 OF_REQUESTS = [
