@@ -10,6 +10,7 @@ import pytest
 
 from builder import World, text, tool_use
 from ctxdb import canned
+from ctxdb.uncertain import LEFT_OUT
 from lab import empty_database, lab
 from viewlab import ask, demo_database
 from viewworld import A_PY, MAIN, ONE, TWO, edited, handmade
@@ -223,7 +224,14 @@ def test_a_standup_says_what_was_asked_changed_and_committed(hand: Path) -> None
     ]
     ((cost,),) = answer(hand, "standup", "cost_usd", until="2026-03-02")
     assert cost == pytest.approx(13 * ONE + 2 * TWO)
-    assert answer(hand, "standup", "turns, cost_usd", since="2026-03-02") == [(1, 0.0)]
+    # Of a model without a price: what that cost is not known, and not nothing.
+    columns = "turns, cost_usd, requests_unpriced"
+    assert answer(hand, "standup", columns, since="2026-03-02") == [(1, None, 2)]
+
+
+@BY_NAME
+def test_a_query_that_tells_a_cost_counts_what_it_leaves_out(query: canned.Canned) -> None:
+    assert "cost_usd" not in query.columns or {*LEFT_OUT} <= {*query.columns}
 
 
 def test_a_standup_tells_once_what_was_asked_again() -> None:

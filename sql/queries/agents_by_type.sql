@@ -9,13 +9,16 @@
 --   cost_per_run_usd: the mean
 --   median_seconds: half of them took at most this long
 --   last_at: when last
+--   requests_unpriced: requests without a price: not in the cost
+--   requests_not_final: requests whose output count is a lower bound
 -- :since (time) = 90d: from when
 -- filters: until=subagent_runs.started_at project=subagent_runs.session_id session=subagent_runs.session_id
 -- example: ctxdb query agents_by_type -p since 2025-01-01
 SELECT agent_type, count(*) AS runs, sum(status = 'completed') AS completed, sum(status = 'failed') AS failed, sum(tools) AS tools, sum(total_tokens) AS total_tokens,
-  sum(cost_usd) AS cost_usd, avg(cost_usd) AS cost_per_run_usd, min(CASE WHEN share >= 0.5 THEN seconds END) AS median_seconds, max(started_at) AS last_at
+  sum(cost_usd) AS cost_usd, avg(cost_usd) AS cost_per_run_usd, min(CASE WHEN share >= 0.5 THEN seconds END) AS median_seconds, max(started_at) AS last_at,
+  sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
 FROM (
-  SELECT coalesce(r.agent_type, r.kind) AS agent_type, r.status, r.tools, r.total_tokens, r.cost_usd, r.seconds, r.started_at,
+  SELECT coalesce(r.agent_type, r.kind) AS agent_type, r.status, r.tools, r.total_tokens, r.cost_usd, r.seconds, r.started_at, r.requests_unpriced, r.requests_not_final,
     CASE WHEN r.seconds IS NOT NULL THEN cume_dist() OVER (PARTITION BY coalesce(r.agent_type, r.kind), r.seconds IS NULL ORDER BY r.seconds) END AS share
   FROM subagent_runs r
   WHERE r.started_at >= :since

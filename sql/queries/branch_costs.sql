@@ -8,6 +8,8 @@
 --   total_tokens: input, output, cache writes and cache reads together
 --   first_at: first request
 --   last_at: last request
+--   requests_unpriced: requests without a price: not in the cost
+--   requests_not_final: requests whose output count is a lower bound
 -- :since (time) = 90d: from when
 -- filters: until=turns.started_at project=turns.session_id session=turns.session_id
 -- example: ctxdb query branch_costs -p since 2025-01-01
@@ -23,10 +25,12 @@ WITH asked AS MATERIALIZED (
 )
 SELECT a.project, a.branch, sum(c.cost) / 1e12 AS cost_usd, count(*) AS turns, count(DISTINCT a.session_id) AS sessions,
   sum((SELECT count(*) FROM git_operations g WHERE g.turn_id = a.id AND g.kind = 'commit')) AS commits, coalesce(sum(c.total_tokens), 0) AS total_tokens,
-  min(a.started_at) AS first_at, max(a.ended_at) AS last_at
+  min(a.started_at) AS first_at, max(a.ended_at) AS last_at,
+  coalesce(sum(c.requests_unpriced), 0) AS requests_unpriced, coalesce(sum(c.requests_not_final), 0) AS requests_not_final
 FROM asked a
 LEFT JOIN (
-  SELECT turn_id, sum(cost) AS cost, sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens
+  SELECT turn_id, sum(cost) AS cost, sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+    count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
   FROM _costs
   WHERE turn_id IN (SELECT id FROM asked)
   GROUP BY turn_id

@@ -9,6 +9,8 @@
 --   lines_removed: lines removed
 --   last_edit_at: last change
 --   project: name of the project
+--   requests_unpriced: requests without a price: not in the cost
+--   requests_not_final: requests whose output count is a lower bound
 -- :path = %: a path, or its last parts; % is every file
 -- :limit = 20: how many files
 -- filters: project=files_touched.session_id session=files_touched.session_id
@@ -21,16 +23,17 @@ WITH changed AS MATERIALIZED (
   GROUP BY f.turn_id, f.path
 ),
 spent AS MATERIALIZED (
-  SELECT c.turn_id, c.cost, (SELECT count(*) FROM changed n WHERE n.turn_id = c.turn_id) AS files
+  SELECT c.turn_id, c.cost, c.requests_unpriced, c.requests_not_final, (SELECT count(*) FROM changed n WHERE n.turn_id = c.turn_id) AS files
   FROM (
-    SELECT turn_id, sum(cost) AS cost FROM _costs
+    SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final FROM _costs
     WHERE turn_id IN (SELECT turn_id FROM changed WHERE :path = '%' OR instr('/' || path || '/', '/' || trim(:path, '/') || '/') > 0)
     GROUP BY turn_id
   ) c
 )
 SELECT f.path, sum(s.cost / s.files) / 1e12 AS cost_usd, sum(s.cost) / 1e12 AS cost_of_turns_usd, count(*) AS turns, count(DISTINCT f.session_id) AS sessions,
   sum(f.edits) AS edits, coalesce(sum(f.lines_added), 0) AS lines_added, coalesce(sum(f.lines_removed), 0) AS lines_removed,
-  max(f.last_edit_at) AS last_edit_at, p.name AS project
+  max(f.last_edit_at) AS last_edit_at, p.name AS project,
+  coalesce(sum(s.requests_unpriced), 0) AS requests_unpriced, coalesce(sum(s.requests_not_final), 0) AS requests_not_final
 FROM changed f
 LEFT JOIN spent s ON s.turn_id = f.turn_id
 LEFT JOIN projects p ON p.id = f.project_id

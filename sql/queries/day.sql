@@ -11,6 +11,8 @@
 --   title: the session's title
 --   session_id: the session
 --   turn_id: the request
+--   requests_unpriced: requests without a price: not in the cost
+--   requests_not_final: requests whose output count is a lower bound
 -- :day (time) = today: the day
 -- filters: project=session_id session=session_id
 -- example: ctxdb query day -p day 2026-09-12
@@ -29,12 +31,13 @@ SELECT time(t.started_at, 'localtime') AS time, p.name AS project, t.prompt,
   ) AS files,
   (SELECT group_concat(g.sha, ' ') FROM git_operations g WHERE g.turn_id = t.id AND g.kind = 'commit') AS commits,
   coalesce(c.cost, CASE WHEN c.turn_id IS NULL THEN 0 END) / 1e12 AS cost_usd,
-  round((julianday(t.ended_at) - julianday(t.started_at)) * 1440, 1) AS minutes, s.title, t.session_id, t.id AS turn_id
+  round((julianday(t.ended_at) - julianday(t.started_at)) * 1440, 1) AS minutes, s.title, t.session_id, t.id AS turn_id,
+  coalesce(c.requests_unpriced, 0) AS requests_unpriced, coalesce(c.requests_not_final, 0) AS requests_not_final
 FROM turns t
 LEFT JOIN sessions s ON s.id = t.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN (
-  SELECT turn_id, sum(cost) AS cost FROM _costs
+  SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final FROM _costs
   WHERE turn_id IN (
     SELECT id FROM turns WHERE started_at >= :day AND started_at < strftime('%Y-%m-%dT%H:%M:%fZ', :day, 'localtime', '+1 day', 'utc')
   )

@@ -3,26 +3,28 @@
 --   kind: command (a person typed it) or skill (the model chose it)
 --   uses: how often
 --   sessions: in how many sessions
---   cost_usd: cost of the requests that a command began, in USD; NULL for skills, which are part of a request
+--   cost_usd: cost of the requests that a command began, in USD; NULL when none has a price, and for skills, which are part of a request
 --   last_used_at: when last
 --   example: the last one with its arguments
+--   requests_unpriced: requests without a price: not in the cost
+--   requests_not_final: requests whose output count is a lower bound
 -- :since (time) = 90d: from when
 -- filters: until=turns.started_at,tool_uses.started_at project=turns.session_id,tool_uses.session_id session=turns.session_id,tool_uses.session_id
 -- example: ctxdb query slash_commands -p since 2025-01-01
 SELECT substr(t.prompt, 1, instr(t.prompt || ' ', ' ') - 1) AS name, 'command' AS kind, count(*) AS uses, count(DISTINCT t.session_id) AS sessions,
-  (
-    SELECT coalesce(sum(c.cost), 0) / 1e12 FROM _costs c
-    WHERE c.turn_id IN (
-      SELECT n.id FROM turns n WHERE n.kind = 'command' AND n.started_at >= :since
-        AND substr(n.prompt, 1, instr(n.prompt || ' ', ' ') - 1) = substr(t.prompt, 1, instr(t.prompt || ' ', ' ') - 1)
-    )
-  ) AS cost_usd,
-  max(t.started_at) AS last_used_at, t.prompt AS example
+  CASE WHEN count(c.turn_id) = 0 THEN 0.0 ELSE sum(c.cost) / 1e12 END AS cost_usd, max(t.started_at) AS last_used_at, t.prompt AS example,
+  coalesce(sum(c.requests_unpriced), 0) AS requests_unpriced, coalesce(sum(c.requests_not_final), 0) AS requests_not_final
 FROM turns t
+LEFT JOIN (
+  SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
+  FROM _costs
+  WHERE turn_id IN (SELECT id FROM turns WHERE kind = 'command' AND started_at >= :since)
+  GROUP BY turn_id
+) c ON c.turn_id = t.id
 WHERE t.kind = 'command' AND t.started_at >= :since
 GROUP BY 1
 UNION ALL
-SELECT u.target, 'skill', count(*), count(DISTINCT u.session_id), NULL, max(u.started_at), u.input
+SELECT u.target, 'skill', count(*), count(DISTINCT u.session_id), NULL, max(u.started_at), u.input, NULL, NULL
 FROM tool_uses u
 WHERE u.name IN ('Skill', 'SlashCommand') AND u.started_at >= :since
 GROUP BY u.target

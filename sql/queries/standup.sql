@@ -7,9 +7,11 @@
 --   files: their names
 --   commits: what was committed
 --   pull_requests: pull requests that were made or named
---   cost_usd: cost in USD
+--   cost_usd: cost in USD; NULL when no request has a price
 --   hours: time the agent spent on the requests
 --   last_active_at: when last
+--   requests_unpriced: requests without a price: not in the cost
+--   requests_not_final: requests whose output count is a lower bound
 -- :since (time) = yesterday: from when
 -- :until (time) = now: until when
 -- filters: project=turns.session_id session=turns.session_id
@@ -54,14 +56,19 @@ proposed AS (
   GROUP BY a.project
 ),
 spent AS (
-  SELECT a.project, sum(c.cost) AS cost
-  FROM (SELECT turn_id, sum(cost) AS cost FROM _costs WHERE turn_id IN (SELECT id FROM asked) GROUP BY turn_id) c JOIN asked a ON a.id = c.turn_id
+  SELECT a.project, sum(c.cost) AS cost, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final
+  FROM (
+    SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
+    FROM _costs WHERE turn_id IN (SELECT id FROM asked) GROUP BY turn_id
+  ) c
+  JOIN asked a ON a.id = c.turn_id
   GROUP BY a.project
 )
 SELECT a.project, count(DISTINCT a.session_id) AS sessions, count(*) AS turns,
   w.asked,
-  coalesce(f.files_changed, 0) AS files_changed, f.files, c.commits, r.pull_requests, coalesce(m.cost, 0) / 1e12 AS cost_usd,
-  round(sum(julianday(a.ended_at) - julianday(a.started_at)) * 24, 1) AS hours, max(a.ended_at) AS last_active_at
+  coalesce(f.files_changed, 0) AS files_changed, f.files, c.commits, r.pull_requests, coalesce(m.cost, CASE WHEN m.project IS NULL THEN 0 END) / 1e12 AS cost_usd,
+  round(sum(julianday(a.ended_at) - julianday(a.started_at)) * 24, 1) AS hours, max(a.ended_at) AS last_active_at,
+  coalesce(m.requests_unpriced, 0) AS requests_unpriced, coalesce(m.requests_not_final, 0) AS requests_not_final
 FROM asked a
 JOIN said w ON w.project = a.project
 LEFT JOIN changed f ON f.project = a.project
