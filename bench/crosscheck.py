@@ -5,7 +5,7 @@
 Without a folder: the corpus beside the checkout, else the demo set. ccusage comes from npm, by name
 and version, into a temporary folder. Every difference has to follow from a rule that is applied
 here to the same lines; what is left must be zero, and costs may differ by one percent at most.
-Exits 1 if anything is left.
+Exits 1 if anything is left, or if there was nothing to compare.
 """
 
 from __future__ import annotations
@@ -178,6 +178,8 @@ def compare(conn: sqlite3.Connection, peer: Peer) -> int:
             f"SELECT model, {', '.join(KINDS)} FROM _rates GROUP BY model"  # noqa: S608
         )
     }
+    if not tokens or not peer.tokens:
+        sys.exit("nothing to compare: one of the two found no requests")
     left = 0
     print(f"{'model':28}{'':9}" + "".join(f"{name:>14}" for name in SHOWN) + f"{'USD':>12}")
     for model in sorted({*tokens, *peer.tokens}):
