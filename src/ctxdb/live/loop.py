@@ -2,13 +2,15 @@
 
 Three ways of noticing change, by how much the events can be trusted:
 
-- events: hints come within milliseconds; looking by stat is the safety net
+- events: hints come within milliseconds; looking by stat, a part of the files at a time, is the
+  safety net
 - polling: no events (limit reached, network file system, watcher failed): looking is all there is
 - storm: so many events that handling them costs more than looking; the watcher is off until calm
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,14 +41,14 @@ class Rhythm(NamedTuple):
     """How often to look, in seconds."""
 
     hot: float  # files that changed in the last minutes
-    tick: float  # files of the last day, folders, roots, the database
-    walk: float  # everything, at least
+    tick: float  # files of the last day, a part of the others, folders, roots, the database
+    walk: float  # everything at once, at least
     walk_most: float
     walk_share: float  # of a core: how much of it walks may take
 
 
 RHYTHMS = {
-    "events": Rhythm(hot=2.0, tick=30.0, walk=30.0, walk_most=300.0, walk_share=1 / 6000),
+    "events": Rhythm(hot=2.0, tick=30.0, walk=math.inf, walk_most=math.inf, walk_share=1.0),
     "polling": Rhythm(hot=0.5, tick=2.0, walk=2.0, walk_most=60.0, walk_share=1 / 100),
     "storm": Rhythm(hot=0.2, tick=0.5, walk=2.0, walk_most=30.0, walk_share=1 / 50),
 }
@@ -107,8 +109,7 @@ class Loop:
         self.storm = Storm()
         self.mode = ""
         self.failure: str | None = None  # what ended the watcher
-        self.suspects_gap = False
-        self.unlisted: set[str] = set()  # folders that cannot be read, and so not watched
+        self.gaps = 0  # how often in a row fewer folders were watched than are there
         self.walk_cost = 0.0
         self.walked_at = 0.0
         now = time.monotonic()
@@ -147,7 +148,9 @@ class Loop:
         now = time.monotonic()
         if self.intake.has_work and self.intake.retry_at <= now:
             return 0.0
-        times = [self.walk_at, self.tick_at]
+        times = [self.tick_at]
+        if self.intake.database.is_open:
+            times.append(self.walk_at)
         if self.rescan.hot:
             times.append(self.hot_at)
         if self.intake.retry_at > now:
@@ -213,8 +216,11 @@ class Loop:
         if now >= self.tick_at:
             self.tick_at = now + rhythm.tick
             self._tick(now)
+        if self.rescan.needs_walk:
+            self._walk_soon(now)
         if now >= self.walk_at and self.intake.database.is_open:
             self._walk(now)
+        self.health.files, self.health.folders = len(self.rescan.seen), len(self.rescan.folders)
 
     def _tick(self, now: float) -> None:
         if self.clock.slept():
@@ -222,9 +228,14 @@ class Loop:
             self.walk_at = now
         self.intake.check()
         self._queue(self.rescan.look_at_warm(), now)
-        if self.mode == "events" and not self.watcher.is_alive:
-            self._watcher_failed("a watching thread has ended", now)
+        if self.mode == "events":
+            self._queue(self.rescan.look_at_part(), now)
+            self.health.rescans += self.rescan.has_round_ended
+            if not self.watcher.is_alive:
+                self._watcher_failed("a watching thread has ended", now)
         self._check_roots(now)
+        if self.mode == "events":
+            self._check_coverage(now)
 
     def _check_roots(self, now: float) -> None:
         if not self.storm.is_on and self.watcher.check_roots():
@@ -250,22 +261,25 @@ class Loop:
             self._check_coverage(now)
 
     def _take_in(self, walk: Walk, found: Scan, now: float) -> None:
-        self.health.files = len(found.files)
-        self.health.folders = len(found.folders)
         self.health.missing_roots = found.missing_roots
-        self.unlisted = {path for path, _ in found.unreadable}
         if walk.has_gone or not self.intake.has_looked:
             self.intake.found = found
         else:
             self._queue(walk.changed, now)
 
     def _check_coverage(self, now: float) -> None:
-        self.health.watches = self.watcher.count() or 0
-        if not self.watcher.has_gaps(p for p in self.rescan.folders if p not in self.unlisted):
-            self.suspects_gap = False
-        elif not self.suspects_gap:
-            self.suspects_gap = True  # perhaps a folder that was just made: look again
+        count = self.watcher.count()
+        self.health.watches = count or 0
+        unreadable = self.rescan.unreadable  # and so not watched
+        folders = (path for path in self.rescan.folders if path not in unreadable)
+        if count is None or not self.watcher.has_gaps(folders, count):
+            self.gaps = 0
+            return
+        self.gaps += 1
+        if self.gaps == 1:  # perhaps a folder that was just made: look again
             self.walk_at = now + 0.5
+        elif self.gaps == 2:  # perhaps one that can be read only now: watch anew
+            self._arm(now)
         else:
             self.watcher.note_gaps()
             self._choose_mode(now)
@@ -277,7 +291,6 @@ class Loop:
         self.watcher.arm()
         self.failure = None
         self.rearm_at = None
-        self.suspects_gap = False
         self.health.rearms += 1
         self.armed_at = self.walk_at = now  # what happened in between is seen by looking
         self._choose_mode(now)

@@ -1,13 +1,16 @@
 """Looking at files by stat: the truth that events only hint at.
 
 Files that grew lately are looked at often, the rest seldom: a walk over 10,000 files costs more
-than a daemon that nobody notices may use in half a minute. What is remembered of a file is how it
-looked when it was last handed on; whether there is something to read is for the turn to say.
+than a daemon that nobody notices may use in a minute. So where events come, nothing walks unless
+something is found missing: all folders are asked whether they have changed, and the files are gone
+through in a round, a part at a time. What is remembered of a file is how it looked when it was last
+handed on; whether there is something to read is for the turn to say.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +20,7 @@ from ctxdb.discover import JOURNAL, SUFFIX, FoundFile, Scan, look_at, look_into,
 HOT_SECONDS = 300.0  # a file that changed so lately is looked at every second or two
 WARM_SECONDS = 86_400.0  # a file that changed so lately is looked at with every tick
 MAX_WARM = 1000
+ROUND_PARTS = 10  # so many ticks until every file has been looked at
 SETTLED_NS = 2_000_000_000  # a folder may change twice within one tick of the file system's clock
 
 
@@ -37,9 +41,14 @@ class Rescan:
     roots: Sequence[str]
     seen: dict[str, int] = field(default_factory=dict)
     hot: dict[str, float] = field(default_factory=dict)  # path -> last change
-    warm: list[str] = field(default_factory=list)
+    warm: dict[str, None] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)  # path -> mtime; 0: list it again
     missing: list[str] = field(default_factory=list)  # roots that were not there
+    unreadable: set[str] = field(default_factory=set)
+    needs_walk: bool = False  # something is not where it was, and only a walk can say what
+    _left: list[str] = field(default_factory=list)  # of this round
+    _part: int = 0
+    _lately: list[tuple[int, str]] = field(default_factory=list)  # what this round found to be warm
 
     def __post_init__(self) -> None:
         # An overlapped file is of the outermost root, as in a scan.
@@ -56,6 +65,7 @@ class Rescan:
     def walk(self, *, whole: bool = False) -> Walk:
         """Look at everything; `whole`: say what is there even if nothing has changed."""
         began = time.thread_time()
+        whole, self.needs_walk = whole or self.needs_walk, False
         if not whole and self.seen and self._is_unchanged():
             return Walk(None, [], has_gone=False, seconds=time.thread_time() - began)
         found = scan(self.roots)
@@ -71,7 +81,9 @@ class Rescan:
                 self.hot.pop(path, None)
         self.folders = {path: _settled(mtime) for path, mtime in found.folders.items()}
         self.missing = found.missing_roots
-        self._choose_warm(found.files)
+        self.unreadable = {path for path, _ in found.unreadable}
+        self._choose_warm([(file.mtime_ns, file.path) for file in found.files])
+        self._left = []
         return Walk(found, changed, has_gone, time.thread_time() - began)
 
     def _is_unchanged(self) -> bool:
@@ -103,27 +115,60 @@ class Rescan:
         now = time.monotonic()
         for path in [p for p, at in self.hot.items() if now - at > HOT_SECONDS]:
             del self.hot[path]
+            self.warm[path] = None
         return self.look_at_paths(list(self.hot))
 
     def look_at_warm(self) -> list[FoundFile]:
         """Files that changed within a day, and folders that something came to."""
+        self.needs_walk = self.needs_walk or any(map(self._is_readable_again, self.unreadable))
         return [*self.look_at_paths(self.warm), *self.look_at_folders()]
 
-    def look_at_paths(self, paths: Iterable[str]) -> list[FoundFile]:
-        """Those of these files that have changed."""
+    @property
+    def has_round_ended(self) -> bool:
+        """True when every file has been looked at since the last time that it was."""
+        return not self._left
+
+    def look_at_part(self) -> list[FoundFile]:
+        """The next part of all files; ROUND_PARTS calls, and each has been looked at."""
+        if not self._left:
+            self._left, self._lately = list(self.seen), []
+            self._part = -(-len(self._left) // ROUND_PARTS)
+        part, self._left = self._left[: self._part], self._left[self._part :]
+        changed = self.look_at_paths(part, self._lately)
+        if not self._left:
+            self._choose_warm(self._lately)
+        return changed
+
+    def look_at_paths(
+        self, paths: Iterable[str], times: list[tuple[int, str]] | None = None
+    ) -> list[FoundFile]:
+        """Those of these files that have changed; all their times are added to `times`."""
         now = time.monotonic()
         changed = []
         for path in paths:
             try:
-                if self.seen.get(path) == _stamp(os.lstat(path)):
+                there = os.lstat(path)
+                if times is not None:
+                    times.append((there.st_mtime_ns, path))
+                if self.seen.get(path) == _stamp(there):
                     continue
                 root = self._root_of(path)
                 file = None if root is None else look_at(path, root)
             except OSError:
-                continue  # for the walk to judge
+                self.needs_walk = self.needs_walk or path in self.seen
+                continue
             if file is not None and self._note(file, now):
                 changed.append(file)
         return changed
+
+    def _is_readable_again(self, path: str) -> bool:
+        """Ask for what could not be read: no time of a folder changes with its mode."""
+        try:
+            if path in self.roots or stat.S_ISDIR(os.lstat(path).st_mode):
+                os.scandir(path).close()
+        except OSError:
+            return False
+        return True
 
     def look_at_folders(self) -> list[FoundFile]:
         """New files, by the times of their folders."""
@@ -132,6 +177,7 @@ class Rescan:
             try:
                 mtime = os.stat(path, follow_symlinks=path in self.roots).st_mtime_ns
             except OSError:
+                self.needs_walk = True
                 continue
             if mtime != before:
                 changed += self._list(path, _settled(mtime))
@@ -153,8 +199,10 @@ class Rescan:
         found = Scan()
         try:
             inner = look_into(folder, root, found)
-        except OSError:
+        except OSError as error:
             self.folders.pop(folder, None)
+            if not isinstance(error, FileNotFoundError):
+                self.unreadable.add(folder)
             return []
         self.folders[folder] = mtime
         now = time.monotonic()
@@ -179,11 +227,10 @@ class Rescan:
                 return root
         return None
 
-    def _choose_warm(self, files: list[FoundFile]) -> None:
+    def _choose_warm(self, times: list[tuple[int, str]]) -> None:
         since = time.time_ns() - int(WARM_SECONDS * 1e9)
-        lately = [file for file in files if file.mtime_ns > since]
-        lately.sort(key=lambda file: file.mtime_ns, reverse=True)
-        self.warm = [file.path for file in lately[:MAX_WARM]]
+        lately = sorted((one for one in times if one[0] > since), reverse=True)
+        self.warm = dict.fromkeys(path for _, path in lately[:MAX_WARM])
 
 
 def _stamp(found: os.stat_result) -> int:

@@ -313,11 +313,8 @@ class Watcher:
         """How many folders the kernel watches for this process; None where it does not tell."""
         return count_watches()
 
-    def has_gaps(self, folders: Iterable[str]) -> bool:
-        """True when fewer folders are watched than a walk has just listed."""
-        count = self.count()
-        if count is None or self.observer is None:
-            return False
+    def has_gaps(self, folders: Iterable[str], count: int) -> bool:
+        """True when fewer folders are watched than these that are below watched roots."""
         tops = tuple(root.rstrip(os.sep) + os.sep for root in self.watched)
         below = sum(1 for path in folders if path in self.watched or path.startswith(tops))
         return count < below
