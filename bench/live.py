@@ -30,9 +30,9 @@ import os, sys, time
 folder, files, rate, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), float(sys.argv[4])
 sys.path.insert(0, sys.argv[5])
 from live import line, session
-fds = [os.open(f"{folder}/{session(n)}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+fds = [os.open(f"{folder}/{session(1000 + n)}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
        for n in range(files)]
-made = [[line(n, k) for k in range(1, int(rate * seconds) + 1)] for n in range(files)]
+made = [[line(1000 + n, k) for k in range(int(rate * seconds))] for n in range(files)]
 print("go", flush=True)
 sys.stdin.readline()
 began = time.monotonic()
@@ -58,7 +58,8 @@ def line(n: int, k: int) -> bytes:
         "uuid": f"{n:08x}-0000-4000-9000-{k:012x}",
         "parentUuid": f"{n:08x}-0000-4000-9000-{k - 1:012x}" if k else None,
         "sessionId": session(n),
-        "timestamp": f"2026-08-24T22:{k // 60 % 60:02}:{k % 60:02}.764Z",
+        # To the millisecond, as Claude Code writes it: sessions seldom share one.
+        "timestamp": f"2026-08-24T22:{k // 60 % 60:02}:{k % 60:02}.{n * 7 % 1000:03}Z",
         "version": "2.1.280",
         "cwd": f"/work/p{n % 50}",
         "isSidechain": False,

@@ -74,6 +74,8 @@ class Work:
 class Pass:
     """One pass with one writer connection."""
 
+    first_batch_bytes = BATCH_BYTES // 8  # two processes are at work the sooner
+
     def __init__(self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress) -> None:
         self.conn = conn
         self.roots = roots
@@ -233,7 +235,7 @@ class Pass:
             reader = ReaderProcess(tasks)
         batch: list[Chunk] = []
         size = lines = 0
-        enough = BATCH_BYTES // 8  # at first: two processes are at work the sooner
+        enough = self.first_batch_bytes
         try:
             if isinstance(reader, ReaderProcess):
                 with write_transaction(self.conn):
