@@ -77,6 +77,22 @@ def has(world: World, lines: int) -> None:
     assert count(world) == lines
 
 
+def events_come(world: World, daemon: Daemon, n: int) -> int:
+    """Append line after line, from number `n` on, until one is told of; return the next number.
+
+    One alone would not do: it may be found by looking just before the folder is watched again.
+    """
+    __tracebackhide__ = True
+    before = daemon.health.events
+    give_up = time.monotonic() + PATIENCE
+    while daemon.health.events == before:
+        assert time.monotonic() < give_up, f"no event comes: {daemon.health}"
+        world.append(line(n))
+        n += 1
+        has(world, n)
+    return n
+
+
 class Live:
     """`ctxdb watch` in a process of its own."""
 

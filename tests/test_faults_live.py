@@ -29,6 +29,7 @@ from live_lab import (
     PATIENCE,
     Live,
     count,
+    events_come,
     has,
     inside,
     own_line,
@@ -76,13 +77,19 @@ def test_case_3_a_daemon_told_to_stop_while_it_reads_ends_with_0_and_whole_batch
 
 
 STUCK = """
-import time
+import os, time
+from ctxdb.live.daemon import Daemon
 from ctxdb.live.turn import Turn
 def take(self, files):
-    print("in a turn", flush=True)
+    os.write(1, b"in a turn. ")
     while True:
         time.sleep(60)
 Turn.take = take
+stop = Daemon.stop
+def told(self, number):
+    stop(self, number)
+    os.write(1, b"told to stop. ")
+Daemon.stop = told
 from ctxdb.entry import main
 main()
 """
@@ -93,17 +100,10 @@ def test_case_4_a_second_interrupt_ends_it_at_once_and_the_database_is_whole(wor
     live = Live(world, code=STUCK)
     until(lambda: "in a turn" in live.stderr())
     live.send(signal.SIGINT)
-    until(lambda: signal_was_taken(live))
+    until(lambda: "told to stop" in live.stderr())  # else two that come at once would be one
     assert live.end(signal.SIGINT) == 130
     world.sync()
     world.settled([0, 1])
-
-
-def signal_was_taken(live: Live) -> bool:
-    """True when no interrupt is pending: the first one has reached the daemon."""
-    rows = Path(f"/proc/{live.pid}/status").read_text().splitlines()
-    pending = [int(row.split()[1], 16) for row in rows if row.startswith(("SigPnd", "ShdPnd"))]
-    return not any(mask & (1 << (signal.SIGINT - 1)) for mask in pending)
 
 
 def test_case_4_one_interrupt_ends_it_when_the_turn_is_done(world: World) -> None:
@@ -216,11 +216,8 @@ def test_case_43_a_root_that_is_not_there_yet_is_waited_for(world: World, tmp_pa
         other.write(lines(0, 1))  # makes the folders
         has(other, 2)
         until(lambda: daemon.health.missing_roots == [])
-        events = daemon.health.events
-        other.append(line(2))
-        has(other, 3)
-        until(lambda: daemon.health.events > events)  # watched now, not only looked at
-    assert other.texts() == texts(range(3))
+        n = events_come(other, daemon, 2)  # watched now, not only looked at
+    assert other.texts() == texts(range(n))
 
 
 def test_case_44_a_root_that_is_deleted_and_made_again_is_watched_again(world: World) -> None:
@@ -230,18 +227,11 @@ def test_case_44_a_root_that_is_deleted_and_made_again_is_watched_again(world: W
         for n in (2, 3, 4):
             shutil.rmtree(world.root)
             world.root.mkdir()
-            rearms = daemon.health.rearms
             world.write(lines(n))
             has(world, n + 1)
-            until(
-                lambda before=rearms: daemon.health.rearms >= before and daemon.loop.watcher.watched
-            )
         until(lambda: not daemon.intake.has_work)
-        events = daemon.health.events
-        world.append(line(5))
-        has(world, 6)
-        until(lambda: daemon.health.events > events)
-    assert world.texts() == texts(range(6))
+        n = events_come(world, daemon, 5)
+    assert world.texts() == texts(range(n))
 
 
 def test_case_49_after_the_machine_has_slept_everything_is_looked_at(
@@ -390,11 +380,8 @@ def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
         until(lambda: "RuntimeError" in (daemon.health.last_error or ""))
         fails[0] = False
         until(lambda: daemon.health.mode == "events")
-        events = daemon.health.events
-        world.append(line(2))
-        has(world, 3)
-        until(lambda: daemon.health.events > events)
-    world.settled(range(3))
+        n = events_come(world, daemon, 2)
+    world.settled(range(n))
 
 
 def test_case_55_when_a_watching_thread_dies_it_is_started_again(
@@ -418,11 +405,8 @@ def test_case_55_when_a_watching_thread_dies_it_is_started_again(
         until(lambda: "KeyError" in (daemon.health.last_error or ""))
         fails[0] = False
         until(lambda: daemon.health.mode == "events")
-        events = daemon.health.events
-        world.append(line(2))
-        has(world, 3)
-        until(lambda: daemon.health.events > events)
-    world.settled(range(3))
+        n = events_come(world, daemon, 2)
+    world.settled(range(n))
 
 
 def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
@@ -433,13 +417,13 @@ def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
     files = 20
     for n in range(files):
         world.write(own_line(n, 0), transcript(world, n))
-    modes: list[str] = []
+    modes: dict[str, bool] = {}  # and whether threads handle events meanwhile
     with inside(world) as daemon:
         real = daemon.loop._choose_mode
 
         def choose_mode(now: float) -> None:
             real(now)
-            modes.append(daemon.loop.mode)
+            modes[daemon.loop.mode] = daemon.loop.watcher.observer is not None
 
         monkeypatch.setattr(daemon.loop, "_choose_mode", choose_mode)
         k = 0
@@ -447,14 +431,13 @@ def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
             k += 1
             for n in range(files):
                 world.append(own_line(n, k), transcript(world, n))
-        assert daemon.loop.watcher.observer is None  # no thread handles events meanwhile
         k += 1
         for n in range(files):
             world.append(own_line(n, k), transcript(world, n))
         world.write(own_line(files, 0), transcript(world, files, "-work-new"))
         has(world, files * (k + 1) + 1)
-        assert daemon.health.turns < daemon.health.events + files  # many events, few turns
         until(lambda: daemon.loop.mode == "events")
+        assert modes == {"storm": False, "events": True}
         assert daemon.health.storms >= 1
         events = daemon.health.events
         world.append(own_line(files, 1), transcript(world, files, "-work-new"))
@@ -748,6 +731,7 @@ def test_a_database_that_came_with_its_own_log_keeps_it(world: World) -> None:
     world.write(lines(0, 1))
     with inside(world) as daemon:
         has(world, 2)
+        until(lambda: '"watching"' in world.one("SELECT value FROM _meta WHERE key = 'daemon'"))
         until(lambda: not daemon.intake.has_work)
         other = World(world.root, world.db.with_name("other.db"))
         with closing(sqlite3.connect(other.db)) as conn, closing(sqlite3.connect(world.db)) as own:

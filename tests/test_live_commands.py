@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from ctxdb.errors import CtxdbError
 from ctxdb.live import health as beats
 from ctxdb.live import process, units
 from ctxdb.live.logs import Log, log_path
+from ctxdb.live.notify import Notifier
 from ctxdb.live.report import daemon_report
 from ctxdb.lock import WriterLock, lock_path
 from live_lab import Live, has, runtime_folder, until
@@ -247,21 +249,50 @@ def test_the_log_is_rotated_and_a_repeated_trouble_is_told_once(
 # -- service managers ------------------------------------------------------------------------------
 
 
-def test_systemd_is_told_when_it_is_ready_alive_and_stopping(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """What systemd is told, by a socket that somebody reads all the time."""
+    words: list[bytes] = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        monkeypatch.setenv("WATCHDOG_USEC", "200000")
-        with Live(world) as live:
-            told = {listener.recv(100) for _ in range(4)}
-            assert told == {b"READY=1", b"WATCHDOG=1"}
-            assert live.end() == 0
-            while (word := listener.recv(100)) == b"WATCHDOG=1":
-                pass
-            assert word == b"STOPPING=1"
+
+        def listen() -> None:
+            while (word := listener.recv(100)) != b"over":
+                words.append(word)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        yield words
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as last:
+            last.sendto(b"over", str(tmp_path / "notify"))
+        thread.join()
+
+
+def test_systemd_is_told_when_it_is_ready_alive_and_stopping(
+    world: World, told: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    with Live(world) as live:
+        until(lambda: told.count(b"WATCHDOG=1") >= 3)
+        assert told.count(b"READY=1") == 1
+        assert b"STOPPING=1" not in told
+        assert live.end() == 0
+    until(lambda: told[-1] == b"STOPPING=1")
+    assert set(told) == {b"READY=1", b"WATCHDOG=1", b"STOPPING=1"}
+
+
+def test_a_systemd_that_does_not_listen_keeps_nobody_waiting(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.notify.SEND_SECONDS", 0.01)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
+        deaf.bind(str(tmp_path / "notify"))
+        notifier = Notifier()
+        for _ in range(2000):  # more than any queue of the kernel holds
+            notifier.send("WATCHDOG=1")
+        assert deaf.recv(100) == b"WATCHDOG=1"
 
 
 SYSTEMCTL = """#!/bin/sh

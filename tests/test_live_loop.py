@@ -82,6 +82,7 @@ def test_a_file_or_folder_renamed_while_it_watches_is_not_read_again(world: Worl
         until(lambda: path_of(world, first) == str(there))
         world.append(line(2), there)
         has(world, 3)
+        until(lambda: daemon.health.lines >= 3)  # counted when they are stored
         assert daemon.health.lines == 3
         assert world.one("SELECT count(*) FROM source_files") == 1
         assert world.one("SELECT count(missing_since) FROM source_files") == 0
@@ -254,6 +255,16 @@ def test_a_transaction_holds_all_files_of_a_turn(world: World) -> None:
         has(world, 30)
     assert len(recorder.turns) == 1
     assert len(recorder.turns[0]) == 30
+
+
+def test_a_turn_brings_something_however_late_it_is(world: World) -> None:
+    """Waiting for a lock, or a slow machine, can take all the time that a turn has."""
+    recorder = Recorder(Limits(seconds=-1.0))
+    for n in range(3):
+        world.write(own_line(n, 0), transcript(world, n))
+    with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
+        has(world, 3)
+    assert [len(turn) for turn in recorder.turns] == [3, 2, 1]
 
 
 def found(n: int, mtime: int = 0) -> FoundFile:

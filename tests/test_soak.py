@@ -108,15 +108,17 @@ def test_after_kills_locks_and_readers_every_row_is_what_was_written(world: Worl
             writer.step()
         over.wait(pace)
 
+    uri = f"file:{world.db}?mode=ro"
+
     def read(over: threading.Event) -> None:
-        with closing(sqlite3.connect(f"file:{world.db}?mode=ro", uri=True)) as conn:
+        with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as conn:
             conn.execute("BEGIN")
             conn.execute("SELECT count(*), max(text) FROM messages").fetchone()
             over.wait(rng.uniform(0, 0.5))
 
     def hold(over: threading.Event) -> None:
         over.wait(rng.uniform(0.1, 0.5))
-        with closing(sqlite3.connect(world.db, isolation_level=None, timeout=30)) as conn:
+        with closing(sqlite3.connect(world.db, isolation_level=None, timeout=PATIENCE)) as conn:
             conn.execute("BEGIN IMMEDIATE")
             conn.execute("INSERT OR REPLACE INTO _meta VALUES ('held', ?)", (str(time.time()),))
             over.wait(rng.uniform(0, 0.3))

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+SEND_SECONDS = 1.0  # then what is told is let go: the daemon has other things to do
+
 
 class Notifier:
     """Sends datagrams to systemd."""
@@ -28,6 +30,7 @@ class Notifier:
             suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock,
         ):
+            sock.settimeout(SEND_SECONDS)
             sock.sendto(message.encode(), address)
 
 

@@ -106,7 +106,8 @@ class Turn(Pass):
         return True
 
     def _is_time_to_stop(self, read: int, left: list[Work]) -> bool:
-        if not self.limits.are_reached(read):
+        # However late it is, a turn brings something: else a slow machine would get nowhere.
+        if read == 0 or not self.limits.are_reached(read):
             return False
         self.unreached += [work.found.path for work in left]
         return True
