@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +22,10 @@ import pytest
 from ctxdb.errors import CtxdbError
 from ctxdb.live import health as beats
 from ctxdb.live import process, units
-from ctxdb.live.logs import Log, log_path
+from ctxdb.live.logs import Log, lines_of, log_path
 from ctxdb.live.notify import Notifier
 from ctxdb.live.report import daemon_report
-from ctxdb.lock import WriterLock, lock_path
+from ctxdb.lock import WriterLock, current_writer, lock_path
 from live_lab import Live, has, runtime_folder, until
 from world import World, line, lines, run_python
 
@@ -180,7 +181,10 @@ def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:
     assert health is not None
     os.kill(health.pid, signal.SIGKILL)
     until(lambda: beats.running(started.db) is None)
-    assert "killed" in "\n".join(daemon_report(started.db).lines())
+    report = daemon_report(started.db)
+    assert "not running: it was killed, last heard of 2" in "\n".join(report.lines())
+    assert report.as_dict()["state"] == "killed"
+    assert report.as_dict()["running"] is False
 
 
 def test_the_log_tells_of_starts_and_stops_and_not_of_transcripts(started: World) -> None:
@@ -244,6 +248,42 @@ def test_the_log_is_rotated_and_a_repeated_trouble_is_told_once(
     text = log.path.read_text()  # type: ignore[union-attr]
     assert text.count("the disk is full") == 1
     assert text.count("there is room again") == 1
+
+
+def test_who_follows_the_log_sees_what_comes_after_it_was_rotated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.logs.FOLLOW_SECONDS", 0.0)
+    log = Log(tmp_path / "x.log")
+    for n in range(3):
+        log.say(f"line {n}")
+    assert log.path is not None
+    seen = lines_of(log.path, 2, follow=True)
+    assert [next(seen).split()[-1] for _ in range(2)] == ["1", "2"]
+    log.say("line 3")
+    log._rotate()
+    log.say("line 4")
+    assert [next(seen).split()[-1] for _ in range(2)] == ["3", "4"]
+    log.say("line 5")
+    assert next(seen).endswith("line 5\n")
+    seen.close()  # type: ignore[attr-defined]
+
+
+def test_a_daemon_that_holds_other_locks_too_is_found(world: World) -> None:
+    """The kernel lists all locks of a process, in an order of its own."""
+    import fcntl
+
+    with ExitStack() as stack:
+        for name in ("first", "last"):
+            file = stack.enter_context(world.db.with_name(name).open("w"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if name == "first":
+                lock = stack.enter_context(WriterLock(world.db, role="daemon"))
+        writer = current_writer(world.db)
+        assert writer is not None
+        assert process.holds_lock(world.db, writer)
+        lock.release()
+        assert not process.holds_lock(world.db, writer)
 
 
 # -- service managers ------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -145,22 +144,15 @@ def logs(
       ctxdb daemon logs
       ctxdb daemon logs -n 5 --follow
     """
-    from ctxdb.live.logs import log_path
+    from ctxdb.live.logs import lines_of, log_path
 
     path = log_path(load(ctx.db).db_path)
     if not path.exists():
         note(f"Nothing logged yet: {path}")
         return
-    with path.open(encoding="utf-8", errors="backslashreplace") as file:
-        for line in file.readlines()[-lines:]:
-            say(printable(line.rstrip("\n")))
-        while follow:
-            sys.stdout.flush()
-            line = file.readline()
-            if line:
-                say(printable(line.rstrip("\n")))
-            else:
-                time.sleep(0.3)
+    for line in lines_of(path, lines, follow=follow):
+        say(printable(line.rstrip("\n")))
+        sys.stdout.flush()
 
 
 def install(

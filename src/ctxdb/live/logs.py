@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from ctxdb.text import printable
 MAX_BYTES = 1 << 20
 KEPT = 2  # older logs
 QUIET_SECONDS = 30.0
+FOLLOW_SECONDS = 0.3
 
 
 def log_path(db_path: Path) -> Path:
@@ -27,6 +29,35 @@ def log_path(db_path: Path) -> Path:
     state = Path(value) if value.startswith("/") else Path("~/.local/state").expanduser()
     name = hashlib.blake2b(os.path.realpath(db_path).encode(errors="surrogateescape"))
     return state / "ctxdb" / f"{db_path.stem}-{name.hexdigest()[:8]}.log"
+
+
+def lines_of(path: Path, count: int, *, follow: bool) -> Iterator[str]:
+    """The last lines of a log; and then all that come, also when it is rotated."""
+    file = _open(path)
+    try:
+        yield from file.readlines()[-count:]
+        while follow:
+            # Asked before the rest is read: then that is all there was.
+            is_rotated = not _is_at(path, file.fileno())
+            yield from file.readlines()
+            if is_rotated and path.exists():
+                file.close()
+                file = _open(path)
+            else:
+                time.sleep(FOLLOW_SECONDS)
+    finally:
+        file.close()
+
+
+def _open(path: Path) -> TextIO:
+    return path.open(encoding="utf-8", errors="backslashreplace")
+
+
+def _is_at(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(fd))
+    except OSError:
+        return False
 
 
 @dataclass(slots=True)

@@ -135,11 +135,8 @@ def holds_lock(db_path: Path, writer: Writer) -> bool:
         rows = Path("/proc/locks").read_text().splitlines()
     except OSError:
         return True  # no such list here: the words in the lock file must do
-    for row in rows:
-        parts = row.split()
-        if "FLOCK" in parts and parts[4] == str(writer.pid):
-            return parts[5].rpartition(":")[2] == str(inode)
-    return False
+    held = (row.split()[4:6] for row in rows if "FLOCK" in row)
+    return any(pid == str(writer.pid) and place.endswith(f":{inode}") for pid, place in held)
 
 
 def stop(db_path: Path) -> int | None:

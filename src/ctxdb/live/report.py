@@ -30,9 +30,17 @@ class DaemonReport:
         found: dict[str, object] = {"running": self.running}
         if self.health is not None:
             found |= self.health.as_dict()
-            if not self.running:
-                found["state"] = "stopped"
+            found["state"] = self.state
         return found
+
+    @property
+    def state(self) -> str:
+        """Of a daemon that did not say that it ends: killed, whatever it said last."""
+        if self.health is None:
+            return "stopped"
+        if self.running or self.health.state == "stopped":
+            return self.health.state
+        return "killed"
 
     def lines(self) -> Iterator[str]:
         """A few lines, for people."""
@@ -41,9 +49,11 @@ class DaemonReport:
             yield "Daemon       not running; `ctxdb daemon start` starts it"
             return
         if not self.running:
-            how = f"since {health.written_at}" if health.state == "stopped" else "killed"
-            why = f" ({health.why})" if health.why else ""
-            yield f"Daemon       not running: stopped {how}{why}; `ctxdb daemon start` starts it"
+            if self.state == "killed":
+                how = f"it was killed, last heard of {health.written_at}"
+            else:
+                how = f"stopped since {health.written_at}" + (health.why and f" ({health.why})")
+            yield f"Daemon       not running: {how}; `ctxdb daemon start` starts it"
             return
         yield from _running(health)
 
