@@ -25,6 +25,7 @@ from ctxdb.live import health as beats
 from ctxdb.live import loop, mounts, watching
 from ctxdb.live.daemon import Daemon
 from ctxdb.live.turn import Turn
+from ctxdb.lock import WriterLock
 from live_lab import (
     PATIENCE,
     Live,
@@ -80,6 +81,7 @@ STUCK = """
 import os, time
 from ctxdb.live.daemon import Daemon
 from ctxdb.live.turn import Turn
+from ctxdb.lock import WriterLock
 def take(self, files):
     os.write(1, b"in a turn. ")
     while True:
@@ -642,6 +644,39 @@ def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
         assert "file was deleted" in daemon.log.stream.getvalue()  # type: ignore[union-attr]
         assert daemon.database.abandoned == []
     world.settled(range(3))
+
+
+def test_case_64_when_its_whole_folder_is_deleted_it_makes_all_of_it_again(world: World) -> None:
+    world.write(lines(0, 1))
+    with Live(world) as live:
+        has(world, 2)
+        shutil.rmtree(world.db.parent)
+        world.append(line(2))
+        has(world, 3)
+        until(lambda: (beats.running(world.db) or beats.Health()).pid == live.pid)
+        assert world.cli("watch", "--root", world.root).returncode == 3  # the lock is held
+    world.settled(range(3))
+
+
+def test_case_64_while_somebody_else_holds_the_lock_that_was_removed_it_does_not_write(
+    world: World,
+) -> None:
+    world.write(lines(0))
+    with inside(world) as daemon:
+        has(world, 1)
+        until(lambda: not daemon.intake.has_work)
+        other = WriterLock(world.db)
+        other.path.rename(other.path.with_name("another-lock"))
+        with other:
+            daemon.wakeup.set()
+            until(lambda: "waiting: " in daemon.log.stream.getvalue())  # type: ignore[union-attr]
+            world.append(line(1))
+            turns = daemon.health.turns
+            until(lambda: daemon.hints.files)  # it is told, and does not heed it
+            assert daemon.health.turns == turns
+        has(world, 2)
+        assert daemon.lock.is_kept
+    world.settled(range(2))
 
 
 def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(

@@ -63,10 +63,19 @@ class WriterLock:
                 os.close(fd)
                 raise
             os.close(fd)  # somebody removed the file while we waited for it
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()} {__version__} {self.role}".rstrip().encode() + b"\n", 0)
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()} {__version__} {self.role}".rstrip().encode() + b"\n", 0)
+        except OSError as e:
+            os.close(fd)
+            raise CtxdbError(f"{self.path}: {e.strerror}") from e
         self._fd = fd
         _held.add(self)
+
+    @property
+    def is_kept(self) -> bool:
+        """True while the file that is locked is the one that others would lock."""
+        return self._fd is not None and self._is_still_there(self._fd)
 
     def release(self) -> None:
         """Give the lock back. Safe to call twice."""

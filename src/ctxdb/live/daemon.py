@@ -65,6 +65,7 @@ class Daemon:
             started_at=utc_now(),
             beat_seconds=beats.BEAT_SECONDS if in_runtime else 0.0,
         )
+        self.lock = WriterLock(config.db_path, role="daemon")
         self.database = Database(config.db_path)
         self.hints = Hints(self.wakeup)
         self.rescan = Rescan(config.roots)
@@ -103,8 +104,7 @@ class Daemon:
         """Keep the database up to date until a signal comes; return the exit code."""
         if signals:
             self._take_signals()
-        lock = WriterLock(self.config.db_path, role="daemon")
-        if not self._acquire(lock):
+        if not self._acquire():
             return self._exit_code()
         try:
             self._beat(force=True)
@@ -114,16 +114,16 @@ class Daemon:
             self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
             raise
         finally:
-            self._end(lock)
+            self._end()
         return self._exit_code()
 
     def _exit_code(self) -> int:
         return INTERRUPTED if self.stop_signal == signal.SIGINT else 0
 
-    def _acquire(self, lock: WriterLock) -> bool:
+    def _acquire(self) -> bool:
         while not self.stop_signal:
             try:
-                lock.acquire()
+                self.lock.acquire()
             except LockHeld as e:
                 if not self.wait:
                     raise
@@ -132,6 +132,21 @@ class Daemon:
             else:
                 return True
         return False
+
+    def _regain_lock(self) -> None:
+        """Somebody has removed the lock file, and another process may hold a new one."""
+        self.log.say(f"{self.lock.path} was removed; taking the lock again")
+        self.lock.release()
+        while not self.stop_signal:
+            try:
+                self.lock.acquire()
+            except CtxdbError as e:
+                self.log.trouble("lock", f"waiting: {e}")
+                self._ping()
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                self._beat(force=True)
+                return
 
     def _open(self) -> bool:
         """Open the database. Who holds it is waited for; anything else is for the user to mend."""
@@ -162,6 +177,9 @@ class Daemon:
         self.notifier.send("READY=1")
         failures = 0
         while not self.stop_signal:
+            if not self.lock.is_kept:
+                self._regain_lock()
+                continue
             try:
                 self.loop.once(self._until_beat())
                 failures = 0
@@ -190,19 +208,20 @@ class Daemon:
         self.loop.rescan_now()
         self.wakeup.wait(min(2.0**failures / 10, 30.0))
 
-    def _end(self, lock: WriterLock) -> None:
+    def _end(self) -> None:
         """Leave nothing behind but a log, and a word that it was meant."""
         with suppress(OSError):
             self.notifier.send("STOPPING=1")
         self.loop.watcher.disarm()
-        if self.database.is_open and self.database.changed() is None:
+        if self.lock.is_kept and self.database.is_open and self.database.changed() is None:
             self._say_state("stopped", self.health.why)
             self._keep_state()
         self.database.drop()
         self.health.state = "stopped"
-        self._beat(force=True)
+        if self.lock.is_kept:  # else it may be another daemon's word that would be replaced
+            self._beat(force=True)
         self.log.say("stopped" + (f": {self.health.why}" if self.health.why else ""))
-        lock.release()
+        self.lock.release()
 
     # -- health --------------------------------------------------------------------------------
 
@@ -248,12 +267,16 @@ class Daemon:
             most = min(most, self._pinged_at + self.notifier.watchdog_seconds - now)
         return max(most, 0.0)
 
-    def _beat(self, *, force: bool = False) -> None:
+    def _ping(self) -> None:
         now = time.monotonic()
         every = self.notifier.watchdog_seconds
         if every and now - self._pinged_at >= every:
             self._pinged_at = now
             self.notifier.send("WATCHDOG=1")
+
+    def _beat(self, *, force: bool = False) -> None:
+        self._ping()
+        now = time.monotonic()
         old = self._wrote
         if not force:
             waited = now - self._wrote_at
