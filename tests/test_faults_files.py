@@ -524,7 +524,7 @@ def test_case_39_a_transcript_that_becomes_a_link_has_not_vanished_and_is_not_fo
     assert world.texts() == texts([0, 1])
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_case_40_what_only_has_the_name_of_a_transcript_is_skipped_and_never_blocks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -543,7 +543,7 @@ def test_case_40_what_only_has_the_name_of_a_transcript_is_skipped_and_never_blo
         world.settled([0, 1, 2])
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(60)
 def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_blocks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
