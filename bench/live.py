@@ -115,6 +115,7 @@ def daemon(folder: Path, files: int, folders: int) -> Iterator[tuple[Daemon, Pat
             path = root / f"-work-p{n % folders}" / f"{session(n)}.jsonl"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(line(n, 0))
+        time.sleep(3)  # folders of this very moment would be listed once more
     for old in folder.glob("live.db*"):
         old.unlink()
     found = Daemon(folder / "live.db", root)
