@@ -235,6 +235,31 @@ def test_a_later_price_ends_the_one_before_and_the_same_day_replaces_it(world: W
     fails(world, *args, says="dates overlap")
 
 
+def test_a_price_that_is_removed_leaves_the_one_before_to_hold_on(world: World) -> None:
+    add = ("prices", "add", "kimi-k3", "--output", "1", "--input")
+    for value, since in (("1", "2026-01-01"), ("2", "2026-05-01"), ("3", "2026-07-01")):
+        assert world.cli(*add, value, "--from", since).returncode == 0
+    assert world.cli("prices", "remove", "kimi-k3", "--from", "2026-05-01").returncode == 0
+    dates = "SELECT effective_from, effective_to FROM prices WHERE model = 'kimi-k3' ORDER BY 1"
+    assert world.ask(dates) == [("2026-01-01", "2026-07-01"), ("2026-07-01", None)]
+    assert world.cli("prices", "remove", "kimi-k3", "--from", "2026-07-01").returncode == 0
+    assert world.ask(dates) == [("2026-01-01", None)]
+
+
+def test_a_new_price_of_a_model_keeps_its_multipliers_unless_it_names_others(world: World) -> None:
+    shipped = world.ask(
+        "SELECT model, fast_multiplier, us_geo_multiplier FROM prices WHERE fast_multiplier > 1"
+        " AND us_geo_multiplier > 1 AND prompt_tokens_gt = 0 LIMIT 1"
+    )
+    model, fast, us = shipped[0]
+    mine = "SELECT fast_multiplier, us_geo_multiplier FROM prices WHERE origin = 'user'"
+    add = ("prices", "add", model, "--input", "1", "--output", "2")
+    assert world.cli(*add).returncode == 0
+    assert world.ask(mine) == [(fast, us)]
+    assert world.cli(*add, "--fast", "1").returncode == 0
+    assert world.ask(mine) == [(1.0, us)]
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -133,8 +133,9 @@ def add(
 ) -> None:
     """Add a price, or give one of yours another value. Costs change at once.
 
-    Cache prices that are left out are those of input: they are never guessed. A price that holds
-    from a later day ends the one before it.
+    Cache prices that are left out are those of input: they are never guessed. Multipliers that are
+    left out are those the model has (--fast 1 ends one). A price that holds from a later day ends
+    the one before it.
 
     \b
     Examples:
@@ -187,6 +188,8 @@ def remove(
     ] = False,
 ) -> None:
     """Remove your prices of a model; those that came with ctxdb count again.
+
+    Where you name a day, your price before it holds on.
 
     \b
     Examples:

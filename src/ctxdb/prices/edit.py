@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,8 +88,10 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 def add(conn: sqlite3.Connection, price: Price) -> str:
     """Add a price of the user's, or give one of his another value; says what it did.
 
-    A price that holds from a later day ends the one before it.
+    A price that holds from a later day ends the one before it. Multipliers that it does not name
+    are those of the model's price so far: fast mode does not become cheap by an oversight.
     """
+    price = _with_multipliers(conn, price)
     mine = _mine(conn, {price.model})
     done = "Added"
     ended = ""
@@ -107,6 +110,24 @@ def add(conn: sqlite3.Connection, price: Price) -> str:
     _refuse_overlap(price, rest)
     _insert(conn, [price])
     return f"{done} {price.says()}{ended}"
+
+
+def _with_multipliers(conn: sqlite3.Connection, price: Price) -> Price:
+    row = conn.execute(
+        "SELECT fast_multiplier, us_geo_multiplier FROM prices WHERE model = ?"
+        " AND prompt_tokens_gt = ? ORDER BY origin = 'user' DESC, effective_from DESC LIMIT 1",
+        (price.model, price.prompt_tokens_gt),
+    ).fetchone()
+    fast, us = row or (None, None)
+    return replace(
+        price,
+        fast_multiplier=price.fast_multiplier
+        if price.fast_multiplier is not None
+        else fast or None,
+        us_geo_multiplier=price.us_geo_multiplier
+        if price.us_geo_multiplier is not None
+        else us or None,
+    )
 
 
 def _refuse_overlap(price: Price, others: Iterable[Price]) -> None:
@@ -171,7 +192,19 @@ def remove(
         )
     if not shipped:
         where += " AND origin = 'user'"
-    return conn.execute(f"DELETE FROM prices WHERE {where}", given).rowcount  # noqa: S608
+    gone = [price for price in _mine(conn, {model}).values() if price.effective_from is not None]
+    number = conn.execute(f"DELETE FROM prices WHERE {where}", given).rowcount  # noqa: S608
+    left = _mine(conn, {model})
+    keys = {price.key for price in left.values()}
+    # What a removed price had ended holds again, as if it had never been there.
+    for price in sorted(gone, key=lambda one: one.key, reverse=True):
+        if price.key not in keys:
+            conn.execute(
+                "UPDATE prices SET effective_to = ? WHERE model = ? AND prompt_tokens_gt = ?"
+                " AND effective_to = ? AND origin = 'user'",
+                (price.effective_to, model, price.prompt_tokens_gt, price.effective_from),
+            )
+    return number
 
 
 def reset(conn: sqlite3.Connection, model: str) -> int:
