@@ -480,9 +480,6 @@ CREATE TABLE _schema_docs (
 -- Full text over messages: words are split at _ and punctuation, accents do not matter.
 CREATE VIRTUAL TABLE messages_fts USING fts5(text, thinking, content='messages', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE tool_uses_fts USING fts5(target, input, result_text, content='tool_uses', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
--- A first sync leaves up to this many segments to be merged later; 16 would be merged all at once.
-INSERT INTO messages_fts (messages_fts, rank) VALUES ('crisismerge', 64);
-INSERT INTO tool_uses_fts (tool_uses_fts, rank) VALUES ('crisismerge', 64);
 
 -- Rows are added to the full text by the batch that adds them (one statement is three times as fast
 -- as a trigger per row); changes and removals, which are rare, go through triggers. Messages without

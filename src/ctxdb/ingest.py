@@ -47,9 +47,7 @@ from ctxdb.store.tally import OffsetMoved
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-BATCH_BYTES = (
-    4 << 20
-)  # of transcript stored at once: Chinese text takes twenty times as much memory
+BATCH_BYTES = 4 << 20  # of transcript stored at once: its rows take several times the memory
 BATCH_LINES = 8000
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.

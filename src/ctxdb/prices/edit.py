@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ctxdb.errors import CtxdbError, NoDatabase, UsageError
 from ctxdb.model_ladder import candidates
-from ctxdb.prices.rows import BadPrice, Price, overlapping
+from ctxdb.prices.rows import MULTIPLIERS, BadPrice, Price, overlapping
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
 from ctxdb.store.prices import COLUMNS, refresh
 from ctxdb.store.schema import prepare
@@ -114,20 +114,14 @@ def add(conn: sqlite3.Connection, price: Price) -> str:
 
 def _with_multipliers(conn: sqlite3.Connection, price: Price) -> Price:
     row = conn.execute(
-        "SELECT fast_multiplier, us_geo_multiplier FROM prices WHERE model = ?"
+        f"SELECT {', '.join(MULTIPLIERS)} FROM prices WHERE model = ?"  # noqa: S608
         " AND prompt_tokens_gt = ? ORDER BY origin = 'user' DESC, effective_from DESC LIMIT 1",
         (price.model, price.prompt_tokens_gt),
     ).fetchone()
-    fast, us = row or (None, None)
-    return replace(
-        price,
-        fast_multiplier=price.fast_multiplier
-        if price.fast_multiplier is not None
-        else fast or None,
-        us_geo_multiplier=price.us_geo_multiplier
-        if price.us_geo_multiplier is not None
-        else us or None,
-    )
+    for name, before in zip(MULTIPLIERS, row or (), strict=False):
+        if getattr(price, name) is None:
+            price = replace(price, **{name: before or None})
+    return price
 
 
 def _refuse_overlap(price: Price, others: Iterable[Price]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,7 @@ AgentKey = tuple[str | None, str]
 LINKS = ("progress", "result")  # facts that name the call which started an agent
 
 
-class ReadingOrder:
+class ReadingOrder(ABC):
     """Follows the lines of files and says where turns begin, and in which turn each line is.
 
     What names a turn is left to the heirs: its row's id here, a place in a list where there is no
@@ -30,18 +31,19 @@ class ReadingOrder:
         self.queues: dict[int, turns.QueueReader] = {}
         self.of_calls: dict[str, int | None] = {}
 
+    @abstractmethod
     def _queue_before(self, chunk: Chunk) -> turns.QueueReader:
-        raise NotImplementedError
+        """What waits in the queue before a chunk."""
 
+    @abstractmethod
     def before(self, chunk: Chunk, session_id: str | None) -> int | None:
         """The turn in force before a chunk."""
-        raise NotImplementedError
 
+    @abstractmethod
     def new_turn(
         self, session_id: str | None, turn: tuple[str, str], place: tuple[Any, ...]
     ) -> int:
         """A turn begins: (kind, prompt), at (time, message, event, file, byte)."""
-        raise NotImplementedError
 
     def _queue(self, chunk: Chunk) -> turns.QueueReader:
         found = self.queues.get(chunk.file.id)

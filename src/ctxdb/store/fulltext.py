@@ -2,8 +2,10 @@
 
 FTS5 writes each transaction's words as a segment and merges segments as it goes, which rewrites
 every word several times: a quarter of its work in a first sync. So during one no segments are
-merged; afterwards FTS5 does it bit by bit with what comes in later. The setting is part of the
-database, so a pass that was killed leaves it behind for the next one to take back.
+merged until there are 16, FTS5's own limit: then it merges them at once, and what that changes is
+kept in memory until the statement ends (75 MB for 64 segments of a first sync, so no more than 16).
+Afterwards it merges bit by bit with what comes in later. The setting is part of the database, so a
+pass that was killed leaves it behind for the next one to take back.
 """
 
 from __future__ import annotations
