@@ -9,7 +9,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,10 +117,13 @@ def _with_multipliers(conn: sqlite3.Connection, price: Price) -> Price:
         " AND prompt_tokens_gt = ? ORDER BY origin = 'user' DESC, effective_from DESC LIMIT 1",
         (price.model, price.prompt_tokens_gt),
     ).fetchone()
-    for name, before in zip(MULTIPLIERS, row or (), strict=False):
-        if getattr(price, name) is None:
-            price = replace(price, **{name: before or None})
-    return price
+    given = price.values
+    kept = {
+        name: before or None
+        for name, before in zip(MULTIPLIERS, row or (None, None), strict=True)
+        if given[name] is None
+    }
+    return Price(**{**given, **kept})
 
 
 def _refuse_overlap(price: Price, others: Iterable[Price]) -> None:
