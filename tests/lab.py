@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.config import Config
-from ctxdb.ingest import SyncReport, sync
 from ctxdb.progress import NullProgress
+from ctxdb.report import SyncReport
+from ctxdb.sync import sync
 from ctxdb.verify import verify
 from snapshot import content, differences
 

@@ -13,8 +13,8 @@ import typer.main
 from ctxdb import __version__, cli, commands
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
-from ctxdb.ingest import sync
 from ctxdb.progress import NullProgress
+from ctxdb.sync import sync
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = (CHECKOUT / "README.md").read_text()

@@ -112,6 +112,7 @@ from pathlib import Path
 from ctxdb import ingest, reader, tail
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
+from ctxdb.sync import sync
 ingest.BATCH_LINES = 3
 ingest.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
@@ -124,7 +125,7 @@ for row in sys.stdin:
             if row == "second\\n":
                 ingest.SECOND_PROCESS_BYTES = 1
             while True:
-                ingest.sync(config, wait=True, progress=NullProgress())
+                sync(config, wait=True, progress=NullProgress())
         finally:
             import traceback
             traceback.print_exc()

@@ -110,11 +110,12 @@ UNLOCKED = """
 import sqlite3, sys
 from contextlib import nullcontext
 from pathlib import Path
+import ctxdb.sync
 from ctxdb import ingest, reader, tail
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError
 from ctxdb.progress import NullProgress
-ingest.WriterLock = lambda *_, **__: nullcontext()
+ctxdb.sync.WriterLock = lambda *_, **__: nullcontext()
 ingest.BATCH_LINES = 3
 ingest.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
@@ -125,7 +126,7 @@ passes = conflicts = 0
 for row in sys.stdin:
     while not (passes and Path(sys.argv[3]).exists()):
         try:
-            ingest.sync(config, progress=NullProgress())
+            ctxdb.sync.sync(config, progress=NullProgress())
             passes += 1
         except (CtxdbError, sqlite3.IntegrityError):
             conflicts += 1  # the other one was first: nothing of this batch is stored

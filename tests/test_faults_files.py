@@ -20,8 +20,10 @@ from typing import Any
 import pytest
 
 from ctxdb import identity, ingest, reader
+from ctxdb.config import Config
 from ctxdb.discover import FoundFile
 from ctxdb.progress import NullProgress
+from ctxdb.sync import sync
 from world import (
     OTHER_SESSION,
     RUN,
@@ -252,14 +254,14 @@ def test_case_33_a_project_moved_to_another_file_system_adds_no_row(world: World
         assert moved.stat().st_dev != world.main.stat().st_dev
         old = world.main
         world.main.unlink()
-        both = ingest.Config(db_path=world.db, roots=(str(world.root), folder))
-        report = ingest.sync(both, progress=NullProgress())
+        both = Config(db_path=world.db, roots=(str(world.root), folder))
+        report = sync(both, progress=NullProgress())
         assert (report.new_files, report.missing_files) == (1, 1)
         assert world.ask("SELECT id, uuid, text FROM messages ORDER BY id") == before
         assert world.source(old)["missing_since"] is not None
         assert world.source(moved)["lines"] == 3
         world.append(lines(3), moved)
-        ingest.sync(both, progress=NullProgress())
+        sync(both, progress=NullProgress())
         assert world.texts() == texts(range(4))
         assert world.ask("SELECT DISTINCT source_deleted_at FROM sessions") == [(None,)]
 

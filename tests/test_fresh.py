@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import ctxdb.sync
 from builder import World as Transcripts
 from ctxdb import ingest
 from ctxdb.config import Config
@@ -40,7 +41,7 @@ def config(home: Path) -> Config:
 
 
 def sync(config: Config) -> None:
-    ingest.sync(config, progress=NullProgress())
+    ctxdb.sync.sync(config, progress=NullProgress())
 
 
 def messages(config: Config) -> int:
@@ -89,7 +90,7 @@ def test_with_nothing_new_the_database_is_not_written_to(
     config: Config, written: Transcript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync(config)
-    monkeypatch.setattr(ingest, "sync", lambda *_, **__: pytest.fail("a sync for nothing"))
+    monkeypatch.setattr("ctxdb.sync.sync", lambda *_, **__: pytest.fail("a sync for nothing"))
     assert said(config) == []
     glance = look(config)
     assert glance is not None

@@ -22,8 +22,8 @@ import pytest
 
 from ctxdb import canned
 from ctxdb.config import Config
-from ctxdb.ingest import sync
 from ctxdb.progress import NullProgress
+from ctxdb.sync import sync
 from demo_db import demo_folder
 
 if TYPE_CHECKING:

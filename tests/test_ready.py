@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import ctxdb.sync
 from ctxdb import ingest, reader, tail
 from ctxdb.demo import write_demo
 from ctxdb.normalize import Message, normalize
@@ -118,14 +119,14 @@ def steps_to_store(data: bytes) -> int:
         return 0
 
     with pytest.MonkeyPatch.context() as patch, lab() as one:
-        real = ingest.open_writer
+        real = ctxdb.sync.open_writer
 
         def open_writer(path: Path) -> sqlite3.Connection:
             conn = real(path)
             conn.set_progress_handler(count, 1000)
             return conn
 
-        patch.setattr(ingest, "open_writer", open_writer)
+        patch.setattr(ctxdb.sync, "open_writer", open_writer)
         one.put(f"p/{SESSION}.jsonl", data)
         one.sync()
         assert one.rows("SELECT sum(lines) FROM line_counts") == [(data.count(b"\n"),)]

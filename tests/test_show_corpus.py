@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from ctxdb.config import Config
-from ctxdb.ingest import sync
 from ctxdb.progress import NullProgress
 from ctxdb.query.search import Wanted, search
 from ctxdb.reading.find import find_session
 from ctxdb.reading.load import Wish, load
 from ctxdb.reading.model import Call, Said
 from ctxdb.store.connection import open_reader
+from ctxdb.sync import sync
 
 CORPUS = Path(__file__).parents[2] / "shared/corpus/transcripts.tar.gz"
 pytestmark = [

@@ -12,8 +12,8 @@ import pytest
 
 from ctxdb import canned
 from ctxdb.config import Config
-from ctxdb.ingest import sync
 from ctxdb.progress import NullProgress
+from ctxdb.sync import sync
 from viewlab import ask, demo_database
 
 if TYPE_CHECKING:

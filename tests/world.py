@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctxdb.config import Config
-from ctxdb.ingest import SyncReport, sync
 from ctxdb.progress import NullProgress
+from ctxdb.report import SyncReport
+from ctxdb.sync import sync
 from ctxdb.verify import VerifyReport, verify
 from lab import empty_database
 

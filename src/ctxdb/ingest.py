@@ -13,16 +13,14 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ctxdb.config import Config
 from ctxdb.discover import FoundFile, Scan, covers, scan, store_path
 from ctxdb.errors import CtxdbError
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
-from ctxdb.lock import WriterLock
 from ctxdb.progress import Progress
 from ctxdb.reader import (
     InlineReader,
@@ -39,9 +37,8 @@ from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import fulltext, sessions, sources
 from ctxdb.store.batch import Batch
-from ctxdb.store.connection import commit, naming_damage, open_writer, write_transaction
+from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.model import Chunk
-from ctxdb.store.schema import prepare
 from ctxdb.store.tally import OffsetMoved
 
 if TYPE_CHECKING:
@@ -52,7 +49,6 @@ BATCH_LINES = 8000
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.
 COMMIT_BYTES = 48 << 20
-OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
 SECOND_PROCESS_BYTES = 24 << 20  # less than this is read before a second process has started
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
@@ -90,10 +86,10 @@ class Pass:
         self.open_paths: dict[int, str | bytes] = {}
         self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
-    def run(self) -> SyncReport:
+    def run(self, found: Scan | None = None) -> SyncReport:
         """Bring the database up to date with the files."""
         began = time.monotonic()
-        found = scan(self.roots)
+        found = found or scan(self.roots)
         self.report.files = len(found.files)
         self.report.missing_roots = found.missing_roots
         self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]
@@ -377,7 +373,7 @@ class Pass:
             batch.let_go()
         chunks = [chunk for chunk in chunks if chunk.file.id not in self.lost]
         self.uncommitted += sum(chunk.end - chunk.start for chunk in chunks)
-        if self.uncommitted >= COMMIT_BYTES:
+        if self._is_time_to_commit():
             self._commit()
         for chunk in chunks:
             self.report.lines_read += chunk.lines
@@ -385,6 +381,9 @@ class Pass:
             self.report.bad_lines += sum(n for k, n in chunk.counts.items() if k[2] == "bad")
             self.progress.advance(chunk.end - chunk.start)
             chunk.file.offset = chunk.end
+
+    def _is_time_to_commit(self) -> bool:
+        return self.uncommitted >= COMMIT_BYTES
 
     def _commit(self) -> None:
         """What was stored so far is there to stay: rows and offsets together."""
@@ -415,19 +414,3 @@ class Pass:
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:
     """True unless stat alone proves that nothing has happened to a file."""
     return item is None or item.state not in ("ok", "partial") or not same_stat(item.known, file)
-
-
-def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncReport:
-    """One pass over all roots, under the writer lock."""
-    with (
-        WriterLock(config.db_path, wait=wait),
-        naming_damage(config.db_path),
-        closing(open_writer(config.db_path)) as conn,
-    ):
-        prepare(conn, config.db_path)
-        report = Pass(conn, config.roots, progress).run()
-        if report.lines_read > OPTIMIZE_LINES:
-            with suppress(sqlite3.OperationalError):  # only advice for the planner: next time, then
-                conn.execute("PRAGMA analysis_limit = 400")  # rows per index
-                conn.execute("PRAGMA optimize")
-    return report

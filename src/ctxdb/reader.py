@@ -7,13 +7,11 @@ plain tuples, so that a first sync of many megabytes reads and normalizes in a s
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import marshal
 import multiprocessing
 import os
-import threading
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Record, Skip, normalize, pack, unpack
 from ctxdb.parse import Bad, parse, tame
+from ctxdb.ring import Ring
 from ctxdb.store.model import Chunk, LineKey, Ready, SourceFile, Stat
 from ctxdb.store.ready import ReadyFile
 from ctxdb.tail import WANT_BYTES, Block, read_block
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 CHUNK_BYTES = 2 << 20  # of one file, read at once
-AHEAD_BYTES = 12 << 20  # of packed lines, read before they are asked for
-PIPE_BYTES = 1 << 20  # of these, in the pipe: 64 kB would wake up the other side for every bit
+AHEAD_BYTES = 16 << 20  # of packed lines, read before they are asked for
 CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 records
 LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
 EXCERPT_BYTES = 200
@@ -287,75 +285,45 @@ def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
         process.join()
 
 
-def _serve(tasks: Sequence[Task], pipe: Connection, ours: Connection) -> None:
+def _serve(tasks: Sequence[Task], ring: Ring) -> None:
     """The second process: read every file, send its lines, then what stopped it, if anything."""
-    ours.close()  # else this process would wait for itself to read, should the other one be killed
+    ring.hold_sending()
     gc.disable()  # records hold no cycles; looking for some would take a third of the time
     try:
         for task in tasks:
             failure: tuple[int, str] | None = None
             try:
                 for found in read_file(task):
-                    pipe.send_bytes(_pack(found))
+                    ring.send(_pack(found))
             except OSError as e:
+                if isinstance(e, BrokenPipeError):
+                    return
                 failure = (e.errno or 0, e.strerror or str(e))
-            pipe.send_bytes(marshal.dumps(failure))
+            ring.send(marshal.dumps(failure))
     except (BrokenPipeError, KeyboardInterrupt):
         return
 
 
 class ReaderProcess:
-    """Reads files in a second process, ahead of whoever asks.
-
-    A thread takes in what that process sends, up to AHEAD_BYTES: a pipe alone holds a MiB at most,
-    and the two processes would wait for each other at every file.
-    """
+    """Reads files in a second process, ahead of whoever asks."""
 
     def __init__(self, tasks: Sequence[Task]) -> None:
-        context = multiprocessing.get_context("fork" if os.name == "posix" else None)
-        self.pipe, theirs = context.Pipe(duplex=False)
-        with suppress(OSError, AttributeError):  # Linux only; it works without
-            fcntl.fcntl(theirs.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self.process = context.Process(target=_serve, args=(tasks, theirs, self.pipe), daemon=True)
+        context = multiprocessing.get_context("fork")
+        self.ring = Ring(AHEAD_BYTES)
+        self.process = context.Process(target=_serve, args=(tasks, self.ring), daemon=True)
         self.process.start()
-        theirs.close()
-        self.arrived: deque[bytes] = deque()
-        self.size = 0
-        self.ended = False
-        self.changed = threading.Condition()
-        self.thread = threading.Thread(target=self._take_in, daemon=True)
-        self.thread.start()
+        self.ring.hold_receiving()
 
-    def _take_in(self) -> None:
-        while True:
-            try:
-                data = self.pipe.recv_bytes()
-            except (EOFError, OSError):
-                data = None
-            with self.changed:
-                if data is not None:
-                    self.arrived.append(data)
-                    self.size += len(data)
-                    self.changed.wait_for(lambda: self.size < AHEAD_BYTES or self.ended)
-                self.ended = self.ended or data is None
-                self.changed.notify_all()
-                if self.ended:
-                    return
-
-    def _next(self) -> bytes:
-        with self.changed:
-            self.changed.wait_for(lambda: self.arrived or self.ended)
-            if not self.arrived:
-                raise ReaderDied
-            data = self.arrived.popleft()
-            self.size -= len(data)
-            self.changed.notify_all()
-            return data
+    def _next(self) -> Any:
+        try:
+            return marshal.loads(self.ring.receive())
+        except EOFError:
+            raise ReaderDied from None
 
     def read(self, _task: Task) -> Iterator[Lines]:
         """The lines of the next task; raises the OSError that stopped it."""
         while True:
-            values = marshal.loads(self._next())
+            values = self._next()
             if values is None:
                 return
             if len(values) == 2:
@@ -369,16 +337,11 @@ class ReaderProcess:
 
     def close(self) -> None:
         """End the second process, whatever it is doing."""
-        with self.changed:
-            self.ended = True
-            self.arrived.clear()
-            self.changed.notify_all()
         if self.process.is_alive():
             with suppress(OSError):
                 self.process.kill()  # it only reads
         self.process.join()
-        self.thread.join(timeout=5)
-        self.pipe.close()
+        self.ring.close()
 
 
 class ReaderDied(Exception):

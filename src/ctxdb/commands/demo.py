@@ -41,8 +41,8 @@ def demo(
       sqlite3 /tmp/ctxdb-demo/demo.db "select name, count(*) from tool_uses group by name"
     """
     from ctxdb.demo import write_demo
-    from ctxdb.ingest import sync as read_new_lines
     from ctxdb.status import collect
+    from ctxdb.sync import sync as read_new_lines
 
     if ctx.db is not None:
         raise UsageError("the demo has a database of its own; leave --db out, or name a FOLDER")

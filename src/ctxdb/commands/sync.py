@@ -33,7 +33,7 @@ def sync(
       ctxdb sync --root ~/.claude/projects --root /backup/laptop/projects
       ctxdb --db /tmp/try.db sync --json
     """
-    from ctxdb.ingest import sync as read_new_lines
+    from ctxdb.sync import sync as read_new_lines
 
     config = load(ctx.db, root)
     is_new = not config.db_path.exists()

@@ -232,8 +232,8 @@ class _Bounded:
 
 
 def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
-    from ctxdb.ingest import sync
     from ctxdb.progress import human_bytes, progress_on
+    from ctxdb.sync import sync
 
     progress = _Bounded(progress_on(sys.stderr), budget)
     try:
@@ -253,8 +253,8 @@ def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     total = sum(found.st_size for _, found in _changed(config.roots, {}))
     if not total:
         return
-    from ctxdb.ingest import sync
     from ctxdb.progress import human_bytes, progress_on
+    from ctxdb.sync import sync
 
     say(f"Reading {human_bytes(total)} of transcripts into {config.db_path}, this once.")
     progress = progress_on(sys.stderr)

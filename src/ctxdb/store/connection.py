@@ -144,22 +144,38 @@ def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection
     _make_private(path)
     _check_header(path)
     try:
-        conn = sqlite3.connect(
-            path,
-            timeout=wait,
-            isolation_level=None,
-            cached_statements=STATEMENTS,
-        )
-        conn.execute("PRAGMA page_size = 8192")  # fewer overflow pages under long texts
+        conn = _connect(path, wait)
         _check_application(conn, path)
         _use_wal(conn, wait)
         conn.execute("PRAGMA synchronous = NORMAL")
-        conn.execute("PRAGMA temp_store = MEMORY")
-        conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         conn.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-        conn.execute("PRAGMA recursive_triggers = ON")
     except sqlite3.Error as e:
         raise _read_error(path, e) from e
+    return conn
+
+
+def open_aside(path: Path) -> sqlite3.Connection:
+    """A new database that nobody else sees. Nothing can be rolled back, only thrown away."""
+    _check_sqlite()
+    _make_private(path)
+    conn = _connect(path, BUSY_SECONDS)
+    conn.execute("PRAGMA locking_mode = EXCLUSIVE")
+    conn.execute("PRAGMA journal_mode = OFF")
+    conn.execute("PRAGMA synchronous = OFF")
+    return conn
+
+
+def _connect(path: Path, wait: float) -> sqlite3.Connection:
+    conn = sqlite3.connect(
+        path,
+        timeout=wait,
+        isolation_level=None,
+        cached_statements=STATEMENTS,
+    )
+    conn.execute("PRAGMA page_size = 8192")  # fewer overflow pages under long texts
+    conn.execute("PRAGMA temp_store = MEMORY")
+    conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    conn.execute("PRAGMA recursive_triggers = ON")
     return conn
 
 
