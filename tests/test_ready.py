@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import ctxdb.sync
-from ctxdb import ingest, reader, tail
+from ctxdb import build, ingest, reader, tail
 from ctxdb.demo import write_demo
 from ctxdb.normalize import Message, normalize
-from ctxdb.store import ready
-from ctxdb.store.model import Placed, SourceFile
+from ctxdb.store import straight
+from ctxdb.store.model import Chunk, Placed, SourceFile
 from ctxdb.store.repeats import Repeats
 from ctxdb.store.replays import BlockSets, blocks_of
 from lab import Content, Lab, lab, must_equal
@@ -33,9 +33,8 @@ def demo(one: Lab) -> None:
 
 @cache
 def general_way() -> Content:
-    """What a database says in which no row was made ready."""
-    with pytest.MonkeyPatch.context() as patch, lab() as one:
-        patch.setattr(ready.ReadyFile, "make", lambda *_: None)
+    """What a database says in which no row was made ready: a small sync does not."""
+    with lab() as one:
         demo(one)
         one.sync()
         one.must_verify()
@@ -47,14 +46,15 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail.read_block, "__defaults__", (3000, tail.MAX_LINE_BYTES))
 
 
-@pytest.mark.parametrize("process", ["first", "second"])
+@pytest.mark.parametrize("built", ["aside", "in place"])
 @pytest.mark.parametrize("chunks", ["whole files", "a few lines"])
 @pytest.mark.parametrize("batches", ["large", "small"])
 def test_ready_rows_are_the_rows_of_the_general_way(
-    monkeypatch: pytest.MonkeyPatch, process: str, chunks: str, batches: str
+    monkeypatch: pytest.MonkeyPatch, built: str, chunks: str, batches: str
 ) -> None:
-    if process == "second":
-        monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    if built == "aside":
+        monkeypatch.setattr(build, "MIN_BYTES", 1)
     if chunks == "a few lines":
         small_chunks(monkeypatch)
     if batches == "small":
@@ -67,26 +67,29 @@ def test_ready_rows_are_the_rows_of_the_general_way(
 
 
 def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[bool] = []
-    real = ready.ReadyFile.make
+    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    taken: list[int] = []
+    real = straight.StraightBatch.take
 
-    def make(self: ready.ReadyFile, chunk: Any) -> Any:
-        made.append((found := real(self, chunk)) is not None)
-        return found
+    def take(self: straight.StraightBatch, chunks: list[Chunk], *args: Any, **named: Any) -> Any:
+        taken.extend(chunk.file.id for chunk in chunks)
+        return real(self, chunks, *args, **named)
 
-    monkeypatch.setattr(ready.ReadyFile, "make", make)
+    monkeypatch.setattr(straight.StraightBatch, "take", take)
     with lab() as one:
         write_demo(one.root)
         one.sync()
-    assert sum(made) > 0.8 * len(made)
+        (files,) = one.rows("SELECT count(*) FROM source_files")[0]
+    assert len(set(taken)) > 0.7 * files
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
-    monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
     with lab() as one:
+        write_demo(one.root)
+        one.sync()
         demo(one)
         with monkeypatch.context() as patch:
             patch.setattr(ingest.Pass, "_load", lambda *_: False)

@@ -1,4 +1,4 @@
-"""The first sync of many transcripts: a database built aside, and put in its place when it is whole.
+"""The first sync of many transcripts: a database built aside, and put in place when it is whole.
 
 A database that nobody can see yet needs no journal. Whatever ends the building, its file is thrown
 away and the next sync begins again; nothing was promised, so nothing is lost. That saves writing

@@ -18,27 +18,20 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ctxdb.ahead import FAILED, LARGE, Arrived, Limits, ReaderProcess, Task
 from ctxdb.discover import FoundFile, Scan, covers, scan, store_path
 from ctxdb.errors import CtxdbError
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
 from ctxdb.progress import Progress
-from ctxdb.reader import (
-    InlineReader,
-    Lines,
-    Reader,
-    ReaderDied,
-    ReaderProcess,
-    Task,
-    read_apart,
-    read_lines,
-)
+from ctxdb.reader import Lines, ReaderDied, read_apart, read_file, read_lines
 from ctxdb.report import SyncReport
 from ctxdb.reread import reread
 from ctxdb.sidecars import read_meta, read_sessions_index
-from ctxdb.store import fulltext, sessions, sources
+from ctxdb.store import fulltext, sessions, sources, straight
 from ctxdb.store.batch import Batch
 from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.model import Chunk
+from ctxdb.store.straight import StraightBatch
 from ctxdb.store.tally import OffsetMoved
 
 if TYPE_CHECKING:
@@ -83,6 +76,7 @@ class Pass:
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
         self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
+        self.is_first = False  # nothing is stored yet
         self.open_paths: dict[int, str | bytes] = {}
         self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
@@ -223,49 +217,92 @@ class Pass:
     # -- reading and storing -------------------------------------------------------------------
 
     def _read(self, work: list[Work], total: int) -> None:
-        tasks = [self._task(w) for w in work]
-        self.open_paths = {w.item.file.id: w.item.open_path for w in work}
         self.lost = set()
-        reader: Reader = InlineReader()
-        if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
-            reader = ReaderProcess(tasks)
+        try:
+            if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
+                self._read_ahead(work)
+            else:
+                self._read_here(work)
+        finally:
+            self._commit()
+
+    def _read_here(self, work: list[Work]) -> None:
+        """Read and write in turns."""
         batch: list[Chunk] = []
         size = lines = 0
         enough = self.first_batch_bytes
+        for done, one in enumerate(work):
+            if self._is_time_to_stop(size + self.uncommitted, work[done:]):
+                break
+            try:
+                for found in self._chunks(one):
+                    batch.append(found)
+                    size += found.end - found.start
+                    lines += found.lines
+                    if size >= enough or lines >= BATCH_LINES:
+                        self._store(batch)
+                        batch, size, lines, enough = [], 0, 0, BATCH_BYTES
+            except OSError as e:
+                self._failed(one, e)
+        self._store(batch)
+
+    def _chunks(self, one: Work) -> Iterator[Chunk]:
+        file = one.item.file
+        at = file.offset
+        for found in read_file(one.item.open_path, at, in_agent_file=file.agent_id is not None):
+            if found.is_large:
+                yield from self._large(one, at)
+                return
+            yield found.chunk(file)
+            if self._is_enough(one, found):
+                return
+            at = found.end
+
+    def _read_ahead(self, work: list[Work]) -> None:
+        """Read in a second process, write in this one."""
+        tasks = [_task(one) for one in work]
+        limits = Limits(BATCH_BYTES, BATCH_LINES, self.first_batch_bytes)
+        self.open_paths = {one.item.file.id: one.item.open_path for one in work}
+        (stored,) = self.conn.execute(
+            "SELECT EXISTS (SELECT 1 FROM messages) OR EXISTS (SELECT 1 FROM events)"
+        ).fetchone()
+        self.is_first = not stored
+        straight.prepare(self.conn)
+        reader = ReaderProcess(tasks, limits)
+        unread = dict(enumerate(work))
         try:
-            if isinstance(reader, ReaderProcess):
-                with write_transaction(self.conn):
-                    fulltext.merge_later(self.conn)
-            for done, (one, task) in enumerate(zip(work, tasks, strict=True)):
-                if self._is_time_to_stop(size + self.uncommitted, work[done:]):
-                    break
-                try:
-                    for found in self._chunks(reader, one, task):
-                        if one.item.file.id in self.lost:
-                            continue
-                        batch.append(found)
-                        size += found.end - found.start
-                        lines += found.lines
-                        if size >= enough or lines >= BATCH_LINES:
-                            self._store(batch)
-                            batch, size, lines, enough = [], 0, 0, BATCH_BYTES
-                except ReaderDied:
-                    reader.close()
-                    self._store(batch)
-                    batch, size, lines = [], 0, 0
-                    self._read(work[done:], 0)
-                    return
-                except OSError as e:
-                    self._failed(one, e)
-            self._store(batch)
+            with write_transaction(self.conn):
+                fulltext.merge_later(self.conn)
+            for arrived in reader.batches():
+                self._take_in(arrived, work, unread)
+        except ReaderDied:
+            self._read_here(list(unread.values()))
         finally:
             reader.close()
             self._commit()
+            with suppress(sqlite3.Error):  # after an error the connection has had its day
+                straight.let_go(self.conn)
 
-    def _task(self, one: Work) -> Task:
-        file = one.item.file
-        is_new = file.offset == 0 and file.generation == 0
-        return Task(one.item.open_path, file.offset, file.session_id, file.agent_id, is_new)
+    def _take_in(self, arrived: Arrived, work: list[Work], unread: dict[int, Work]) -> None:
+        if arrived.kind == FAILED:
+            self._failed(unread.pop(arrived.task), OSError(*arrived.value))
+        elif arrived.kind == LARGE:
+            one = unread.pop(arrived.task)
+            try:
+                for chunk in self._large(one, *arrived.value):
+                    self._store([chunk])
+            except OSError as e:
+                self._failed(one, e)
+        else:
+            chunks = []
+            for n, lines, ready in arrived.chunks:
+                chunk = lines.chunk(work[n].item.file)
+                chunk.ready = ready
+                chunks.append(chunk)
+            self._store(chunks, arrived.image)
+            for n, lines, _ in arrived.chunks:
+                if lines.at_end:
+                    unread.pop(n)
 
     def _load(self, chunk: Chunk) -> bool:
         """Read a chunk again of which only the rows have come; False when it is not as it was."""
@@ -283,20 +320,8 @@ class Pass:
         if (found.end, found.lines, found.mark) != (chunk.end, chunk.lines, chunk.mark):
             return False
         chunk.records, chunk.notes, chunk.counts = found.records, found.notes, found.counts
-        chunk.errors = found.errors
+        chunk.errors, chunk.ready = found.errors, None
         return True
-
-    def _chunks(self, reader: Reader, one: Work, task: Task) -> Iterator[Chunk]:
-        file = one.item.file
-        at = file.offset
-        for found in reader.read(task):
-            if found.is_large:
-                yield from self._large(one, at)
-                return
-            yield found.chunk(file)
-            if self._is_enough(one, found):
-                return
-            at = found.end
 
     def _is_enough(self, _one: Work, _found: Lines) -> bool:
         """A pass reads each file to its end; the daemon has others to serve."""
@@ -351,17 +376,23 @@ class Pass:
             with suppress(sqlite3.Error):
                 self.conn.execute("UPDATE source_files SET attempting = NULL")
 
-    def _store(self, chunks: list[Chunk]) -> None:
+    def _store(self, chunks: list[Chunk], image: memoryview | bytes = b"") -> None:
+        """Store a batch: of lines, or of chunks whose rows are in an image."""
+        chunks = [chunk for chunk in chunks if image or chunk.file.id not in self.lost]
         if not chunks:
             return
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
-        batch = Batch(self.conn, self.now, reread, self._load)
+        kind = StraightBatch if image else Batch
+        batch = kind(self.conn, self.now, reread)
+        left: list[Chunk] = []
         self.half_written = True
         try:
-            batch.write(chunks)
+            if isinstance(batch, StraightBatch):
+                left = batch.take(chunks, image, self.lost, is_first=self.is_first)
+            else:
+                batch.write(chunks)
             self.half_written = False
-            self.lost |= batch.lost
         except BaseException as e:
             if self.conn.in_transaction:
                 self.conn.execute("ROLLBACK")
@@ -371,16 +402,24 @@ class Pass:
             raise
         finally:
             batch.let_go()
-        chunks = [chunk for chunk in chunks if chunk.file.id not in self.lost]
-        self.uncommitted += sum(chunk.end - chunk.start for chunk in chunks)
+        for chunk in chunks:
+            if not any(chunk is other for other in left):
+                self._count(chunk)
         if self._is_time_to_commit():
             self._commit()
-        for chunk in chunks:
-            self.report.lines_read += chunk.lines
-            self.report.bytes_read += chunk.end - chunk.start
-            self.report.bad_lines += sum(n for k, n in chunk.counts.items() if k[2] == "bad")
-            self.progress.advance(chunk.end - chunk.start)
-            chunk.file.offset = chunk.end
+        if left:
+            self.lost.update(chunk.file.id for chunk in left if not self._load(chunk))
+            self._store(left)
+
+    def _count(self, chunk: Chunk) -> None:
+        """A chunk has been stored."""
+        size = chunk.end - chunk.start
+        chunk.file.offset = chunk.end
+        self.uncommitted += size
+        self.report.lines_read += chunk.lines
+        self.report.bytes_read += size
+        self.report.bad_lines += sum(n for k, n in chunk.counts.items() if k[2] == "bad")
+        self.progress.advance(size)
 
     def _is_time_to_commit(self) -> bool:
         return self.uncommitted >= COMMIT_BYTES
@@ -409,6 +448,12 @@ class Pass:
         self._commit()
         with write_transaction(self.conn):
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
+
+
+def _task(one: Work) -> Task:
+    file = one.item.file
+    is_new = file.offset == 0 and file.generation == 0
+    return Task(one.item.open_path, file.id, file.offset, file.session_id, file.agent_id, is_new)
 
 
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:

@@ -1,18 +1,16 @@
 """From a place in a file to normalized lines: tail, parse and normalize in one step.
 
 `read_lines` is all that a batch needs to know of a file's bytes. Its result can be packed into
-plain tuples, so that a first sync of many megabytes reads and normalizes in a second process
-(`ReaderProcess`) while the first one writes: the two take about as long.
+plain tuples, so that it can be carried from one process to another.
 """
 
 from __future__ import annotations
 
-import gc
 import marshal
 import multiprocessing
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,16 +18,13 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Record, Skip, normalize, pack, unpack
 from ctxdb.parse import Bad, parse, tame
-from ctxdb.ring import Ring
-from ctxdb.store.model import Chunk, LineKey, Ready, SourceFile, Stat
-from ctxdb.store.ready import ReadyFile
+from ctxdb.store.model import Chunk, LineKey, SourceFile, Stat
 from ctxdb.tail import WANT_BYTES, Block, read_block
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
 CHUNK_BYTES = 2 << 20  # of one file, read at once
-AHEAD_BYTES = 16 << 20  # of packed lines, read before they are asked for
 CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 records
 LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
 EXCERPT_BYTES = 200
@@ -50,8 +45,6 @@ class Lines:
     mark: bytes
     at_end: bool  # there is no complete line after these
     is_large: bool = False  # the next line is so long that it is not parsed before it is announced
-    ready: Ready | None = None  # the rows of these lines
-    left_out: bool = False  # the rows have come without the records
 
     def chunk(self, file: SourceFile) -> Chunk:
         """These lines as lines of a file."""
@@ -67,8 +60,6 @@ class Lines:
             self.stat,
             self.mark,
             self.at_end,
-            self.ready,
-            self.left_out,
         )
 
 
@@ -189,28 +180,12 @@ def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> No
     found.notes += [note if r is counted else None for r in glued]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A file to read, from where on, and up to which size (later bytes are for the next pass)."""
-
-    path: str | bytes
-    offset: int
-    session_id: str | None
-    agent_id: str | None
-    is_new: bool  # nothing of it is stored: its rows can be made ready
-
-
-def read_file(task: Task) -> Iterator[Lines]:
+def read_file(path: str | bytes, offset: int, *, in_agent_file: bool) -> Iterator[Lines]:
     """All complete lines of a file, in chunks; stops at a large line, which comes empty."""
-    fd = open_regular(task.path)
-    follower = ReadyFile(task.session_id, task.agent_id) if task.is_new else None
+    fd = open_regular(path)
     try:
-        offset = task.offset
         while True:
-            agent = task.agent_id is not None
-            found = read_lines(fd, offset, in_agent_file=agent, parse_large=False)
-            if follower is not None and found.records:
-                found.ready = follower.make(found.chunk(follower.file))
+            found = read_lines(fd, offset, in_agent_file=in_agent_file, parse_large=False)
             yield found
             if found.is_large or found.at_end:
                 return
@@ -219,33 +194,27 @@ def read_file(task: Task) -> Iterator[Lines]:
         os.close(fd)
 
 
-def _pack(found: Lines) -> bytes:
-    return marshal.dumps(
-        (
-            found.start,
-            found.end,
-            [pack(record) for record in found.records] if found.ready is None else [],
-            found.notes if found.ready is None else [],
-            list(found.counts.items()),
-            found.errors,
-            found.lines,
-            (
-                found.stat.dev,
-                found.stat.ino,
-                found.stat.size,
-                found.stat.mtime_ns,
-                found.stat.ctime_ns,
-            ),
-            found.mark,
-            found.at_end,
-            found.is_large,
-            tuple(found.ready) if found.ready is not None else None,
-        )
+def pack_lines(found: Lines, *, records: bool = True) -> tuple[Any, ...]:
+    """The lines as a tuple that marshal can carry."""
+    stat = found.stat
+    return (
+        found.start,
+        found.end,
+        [pack(record) for record in found.records] if records else [],
+        found.notes if records else [],
+        list(found.counts.items()),
+        found.errors,
+        found.lines,
+        (stat.dev, stat.ino, stat.size, stat.mtime_ns, stat.ctime_ns),
+        found.mark,
+        found.at_end,
+        found.is_large,
     )
 
 
-def _lines(values: tuple[Any, ...]) -> Lines:
-    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large, ready = values
+def unpack_lines(values: tuple[Any, ...]) -> Lines:
+    """What `pack_lines` was given."""
+    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large = values
     return Lines(
         start,
         end,
@@ -258,8 +227,6 @@ def _lines(values: tuple[Any, ...]) -> Lines:
         mark,
         at_end,
         is_large,
-        Ready._make(ready) if ready is not None else None,
-        left_out=ready is not None,
     )
 
 
@@ -269,7 +236,8 @@ def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
     def serve(pipe: Connection, ours: Connection) -> None:
         ours.close()
         with suppress(MemoryError):
-            pipe.send_bytes(_pack(read_lines(fd, offset, in_agent_file=in_agent_file)))
+            found = read_lines(fd, offset, in_agent_file=in_agent_file)
+            pipe.send_bytes(marshal.dumps(pack_lines(found)))
 
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -277,7 +245,7 @@ def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
     process.start()
     theirs.close()
     try:
-        return _lines(marshal.loads(ours.recv_bytes()))
+        return unpack_lines(marshal.loads(ours.recv_bytes()))
     except EOFError:
         raise ReaderDied from None
     finally:
@@ -285,78 +253,5 @@ def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
         process.join()
 
 
-def _serve(tasks: Sequence[Task], ring: Ring) -> None:
-    """The second process: read every file, send its lines, then what stopped it, if anything."""
-    ring.hold_sending()
-    gc.disable()  # records hold no cycles; looking for some would take a third of the time
-    try:
-        for task in tasks:
-            failure: tuple[int, str] | None = None
-            try:
-                for found in read_file(task):
-                    ring.send(_pack(found))
-            except OSError as e:
-                if isinstance(e, BrokenPipeError):
-                    return
-                failure = (e.errno or 0, e.strerror or str(e))
-            ring.send(marshal.dumps(failure))
-    except (BrokenPipeError, KeyboardInterrupt):
-        return
-
-
-class ReaderProcess:
-    """Reads files in a second process, ahead of whoever asks."""
-
-    def __init__(self, tasks: Sequence[Task]) -> None:
-        context = multiprocessing.get_context("fork")
-        self.ring = Ring(AHEAD_BYTES)
-        self.process = context.Process(target=_serve, args=(tasks, self.ring), daemon=True)
-        self.process.start()
-        self.ring.hold_receiving()
-
-    def _next(self) -> Any:
-        try:
-            return marshal.loads(self.ring.receive())
-        except EOFError:
-            raise ReaderDied from None
-
-    def read(self, _task: Task) -> Iterator[Lines]:
-        """The lines of the next task; raises the OSError that stopped it."""
-        while True:
-            values = self._next()
-            if values is None:
-                return
-            if len(values) == 2:
-                raise OSError(*values)
-            found = _lines(values)
-            if found.is_large:
-                self._next()  # the end of this task: nobody asks further
-                yield found
-                return
-            yield found
-
-    def close(self) -> None:
-        """End the second process, whatever it is doing."""
-        if self.process.is_alive():
-            with suppress(OSError):
-                self.process.kill()  # it only reads
-        self.process.join()
-        self.ring.close()
-
-
 class ReaderDied(Exception):
     """The second process was ended from outside; the files can be read in this one."""
-
-
-class InlineReader:
-    """Reads in this process: for everything but a first sync."""
-
-    def read(self, task: Task) -> Iterator[Lines]:
-        """The lines of a task."""
-        return read_file(task)
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-Reader = InlineReader | ReaderProcess

@@ -31,6 +31,7 @@ class Ring:
         self._head = 0  # where the next message begins
         self._free = size
         self._taken = 0  # room of the message that was last given out
+        self._is_closed = False
 
     def hold_sending(self) -> None:
         """Be the process that sends."""
@@ -95,5 +96,7 @@ class Ring:
 
     def close(self) -> None:
         """Let go of the end that receives."""
-        os.close(self._places[0])
-        os.close(self._rooms[1])
+        if not self._is_closed:
+            self._is_closed = True
+            os.close(self._places[0])
+            os.close(self._rooms[1])

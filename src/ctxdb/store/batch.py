@@ -1,9 +1,9 @@
 """One batch of lines into the database, in one transaction.
 
-New entries take a few look-ups for the whole batch, then one executemany per table; the rows of
-most are made ready where they are read (ready.py, straight.py). Entries that repeat stored ones are
-settled afterwards, one at a time (copies.py). At the end everything derived that the batch has
-touched is made anew: turns, agents, requests, sessions.
+New entries take a few look-ups for the whole batch, then one executemany per table. In a first sync
+the rows of most are made ready where they are read, and only taken over (ready.py, straight.py).
+Entries that repeat stored ones are settled afterwards, one at a time (copies.py). At the end
+everything derived that the batch has touched is made anew: turns, agents, requests, sessions.
 The last statement moves each file's offset, and only from where the batch began: if anyone else has
 moved it, the whole batch is rolled back.
 """
@@ -11,9 +11,7 @@ moved it, the whole batch is rolled back.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from ctxdb.normalize import Message, Skip
 from ctxdb.store import agents, sessions, tally, turns, usage
@@ -26,22 +24,18 @@ from ctxdb.store.parents import Parents
 from ctxdb.store.pulls import refresh_pulls
 from ctxdb.store.repeats import Repeats
 from ctxdb.store.rows import MessageRows
-from ctxdb.store.straight import Straight, known_chunks
 from ctxdb.store.tellings import retell_tools
 
 Reread = Callable[[sqlite3.Connection, int, int, int], Placed | None]
-Load = Callable[[Chunk], bool]  # reads the records of a chunk that came without; False: it cannot
 
 
 class Batch:
     """The work of one transaction."""
 
-    def __init__(self, conn: sqlite3.Connection, now: str, reread: Reread, load: Load) -> None:
+    def __init__(self, conn: sqlite3.Connection, now: str, reread: Reread) -> None:
         self.conn = conn
         self.now = now
         self.reread = reread
-        self.load = load
-        self.lost: set[int] = set()  # files that have changed while they were read: next time
         self.touched = Touched()
 
     def let_go(self) -> None:
@@ -62,7 +56,6 @@ class Batch:
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
         self._prepare()
-        chunks = self._sort(chunks)
         tally.note_errors(self.conn, chunks, self.now)
         events = EventRows(self.conn, self.touched)
         for chunk in chunks:
@@ -73,69 +66,42 @@ class Batch:
         repeats = Repeats(self.conn)
         fresh, again = repeats.sort_out(placed)
         events.place(chunks)
-        straight = Straight(self.conn, self.touched, self.rows, self.begin, events)
-        self._begin_turns(chunks, by_chunk, straight, events)
+        self._place_in_turns(chunks, by_chunk, events)
+        self.rows.insert([item for item in placed if item.fresh])
         events.write()
-        tally.count_new(self.conn, chunks, by_chunk, events.outcome_of)
+        for chunk, items in zip(chunks, by_chunk, strict=True):
+            chunk.counts = tally.counted(chunk, items, events.outcome_of)
+        tally.count_new(self.conn, chunks)
         told = [
-            (chunk.file.id, tally.told_of(items) if chunk.ready is None else chunk.ready.told)
+            (chunk.file.id, tally.told_of(items))
             for chunk, items in zip(chunks, by_chunk, strict=True)
         ]
         tally.see(self.conn, told, self.touched)
         # Before files are located, sessions that are new must have their project.
         sessions.know_projects(self.conn, self.touched.sessions)
         events.write_snapshots()
-        straight.write_tools()
-        self.rows.insert_parts(fresh, straight.write_rest())
+        self.rows.insert_parts(fresh)
         repeats.add_aliases(fresh)
         for item in again:
             self._absorb(item, repeats)
-        self._finish(placed, straight)
+        self.copies.settle()
+        came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
+        self._finish(self.parents.waiting_for(came), [])
         tally.move_offsets(self.conn, chunks, self.now)
 
-    def _sort(self, chunks: list[Chunk]) -> list[Chunk]:
-        """Decide which chunks go the straight way; those whose records cannot be had are lost."""
-        for chunk in known_chunks(self.conn, chunks):
-            chunk.ready = None
-            if chunk.left_out and not self.load(chunk):
-                self.lost.add(chunk.file.id)
-        for chunk in chunks:
-            if chunk.ready is not None:
-                chunk.counts = Counter(dict(chunk.ready.counts))
-                chunk.records, chunk.notes = [], []
-        return [chunk for chunk in chunks if chunk.file.id not in self.lost]
-
-    def _begin_turns(
-        self,
-        chunks: list[Chunk],
-        by_chunk: list[list[Placed]],
-        straight: Straight,
-        events: EventRows,
+    def _place_in_turns(
+        self, chunks: list[Chunk], by_chunk: list[list[Placed]], events: EventRows
     ) -> None:
-        """Give new messages their ids and turns, in reading order, and write them."""
+        """Give new messages their ids and turns, in reading order."""
         begin = self.begin
-        parts = [
-            straight.number(chunk, chunk.ready) if chunk.ready is not None else None
-            for chunk in chunks
-        ]
         # Main threads first: agents belong to the turns of the calls that started them.
-        for chunk, items, part in zip(chunks, by_chunk, parts, strict=True):
-            if part is not None:
-                straight.begin_turns(part)
-            else:
-                self.rows.number([item for item in items if item.fresh])
-                begin.follow(chunk, items, events.row_of)
-                begin.learn_links(items)
+        for chunk, items in zip(chunks, by_chunk, strict=True):
+            self.rows.number([item for item in items if item.fresh])
+            begin.follow(chunk, items, events.row_of)
+            begin.learn_links(items)
         begin.write()
-        rows: list[tuple[Any, ...]] = []
-        for items, part in zip(by_chunk, parts, strict=True):
-            if part is not None:
-                straight.place_agents(part)
-                rows += part.messages()
-            else:
-                begin.place_agents(items)
-        self.rows.write(rows)
-        self.rows.insert([item for items in by_chunk for item in items if item.fresh])
+        for items in by_chunk:
+            begin.place_agents(items)
 
     def _know_session(self, chunk: Chunk, events: EventRows) -> None:
         """A file that is not named by its session is of the first session that a line names."""
@@ -186,9 +152,6 @@ class Batch:
         for chunk in chunks:
             file = chunk.file
             items: list[Placed] = []
-            if chunk.ready is not None:
-                by_chunk.append(items)
-                continue
             for record, note in zip(chunk.records, chunk.notes, strict=True):
                 if type(record) is Message:
                     items.append(place_line(record, file, note))
@@ -196,8 +159,7 @@ class Batch:
                     skipped.append(record)
             by_chunk.append(items)
         placed = [item for items in by_chunk for item in items]
-        ready = [chunk.ready for chunk in chunks if chunk.ready is not None]
-        self.parents.learn(placed, skipped, ready)
+        self.parents.learn(placed, skipped)
         self.parents.resolve(placed)
         self.parents.name_sidechains(placed)
         return by_chunk
@@ -223,7 +185,7 @@ class Batch:
             self.rows.insert([item])
             if item.agent_id is not None:
                 item.turn_id = self.begin.of_agent(item.session_id, item.agent_id)
-            self.rows.insert_parts([item], [])
+            self.rows.insert_parts([item])
             turns.replace_turn(self.conn, item)
             self.touched.retell.add(item.file.id)
             tally.see(self.conn, [(item.file.id, tally.told_of([item]))], self.touched)
@@ -231,16 +193,13 @@ class Batch:
         repeats.add_aliases([item])
         tally.count_one(self.conn, item, outcome)
 
-    def _finish(self, placed: list[Placed], straight: Straight) -> None:
-        """Make anew what the batch has touched, from the lines up to the sessions."""
-        self.copies.settle()
+    def _finish(self, found: list[tuple[int, str]], open_ends: list[tuple[int, str]]) -> None:
+        """Make anew what the batch has touched, from the lines up to the sessions.
+
+        `found` are messages whose parent has come, `open_ends` new ones that may have to wait.
+        """
         filled = [item for item in self.rows.filled if item.id not in self.copies.dropped]
-        came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
-        open_ends: list[tuple[int, str]] = []
-        for part in straight.parts:
-            came.update(part.ready.uuids)
-            open_ends += part.open_parents()
-        self.parents.write(came, filled, self.rows.replaced, open_ends)
+        self.parents.write(filled, self.rows.replaced, found, open_ends)
         turns.retell(self.conn, self.touched)
         pair_again(self.conn, self.rows.tools.next_id, self.touched)
         retell_tools(self.conn, self.rows.tools, self._read_again, self.touched)

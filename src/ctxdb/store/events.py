@@ -35,15 +35,26 @@ class _Stored:
     new: int = -1  # index in EventRows.new of a row that this batch brings
 
 
-INSERT_EVENT = (
-    "INSERT INTO events (id, source_file_id, session_id, type, subtype, timestamp, data,"
-    " byte_start, byte_length, file_session, line_hash, nth)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+EVENT_COLUMNS = (  # after id and source_file_id: see event_values
+    "session_id",
+    "type",
+    "subtype",
+    "timestamp",
+    "data",
+    "byte_start",
+    "byte_length",
+    "file_session",
+    "line_hash",
+    "nth",
+)
+_INSERT = (
+    f"INSERT INTO events (id, source_file_id, {', '.join(EVENT_COLUMNS)})"
+    f" VALUES ({', '.join('?' * (2 + len(EVENT_COLUMNS)))})"
 )
 
 
 def event_values(event: Event, file: SourceFile, nth: int) -> tuple[Any, ...]:
-    """The columns of events after id and file, in the order of the statement above."""
+    """The values of EVENT_COLUMNS."""
     return (
         event.session_id or file.session_id,
         event.type,
@@ -79,8 +90,7 @@ class EventRows:
         self.ids: dict[int, int] = {}  # id() of an event whose line is the stored one -> its row
         self.adopted: list[tuple[Event, SourceFile, str]] = []
         self.belong: set[tuple[str, int]] = set()
-        self.rows: list[tuple[Any, ...]] = []  # of chunks that were made ready
-        self.telling: list[tuple[Event, SourceFile, int]] = []  # of these, events that tell more
+        self.telling: list[tuple[Event, SourceFile, int]] = []  # of chunks that were made ready
         (last,) = conn.execute("SELECT max(id) FROM events").fetchone()
         self.next_id = (last or 0) + 1
 
@@ -175,19 +185,17 @@ class EventRows:
         """What its line is counted as."""
         return "stored" if id(event) in self.ids else "copy"
 
-    def add_ready(self, chunk: Chunk, ready: Ready, first: int) -> None:
-        """Take in the events of a chunk that was made ready; their ids begin at `first`."""
-        file = chunk.file
-        self.rows += [(n, file.id, *row) for n, row in enumerate(ready.events, first)]
-        self.belong.update((row[0], file.id) for row in ready.events if row[0] is not None)
+    def add_ready(self, chunk: Chunk, ready: Ready, before: int) -> None:
+        """Take in what the events of a chunk that was made ready tell; ids follow on `before`."""
+        self.belong.update((session_id, chunk.file.id) for session_id in ready.belong)
         for n, packed in ready.telling:
             event = unpack(packed)
             if isinstance(event, Event):
-                self.telling.append((event, file, first + n - 1))
+                self.telling.append((event, chunk.file, before + n))
 
     def write(self) -> None:
         """Store the new events and what they tell."""
-        rows = self.rows
+        rows: list[tuple[Any, ...]] = []
         for event, file, row_id in self.telling:
             self._tell(event, event.session_id or file.session_id, row_id, file)
         for event, file, nth, row_id in self.new:
@@ -195,7 +203,7 @@ class EventRows:
             rows.append((row_id, file.id, *event_values(event, file, nth)))
             self._tell(event, session_id, row_id, file)
         self._note_files()
-        self.conn.executemany(INSERT_EVENT, rows)
+        self.conn.executemany(_INSERT, rows)
         self.conn.executemany(
             "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
             self.moved,

@@ -50,35 +50,29 @@ class Stat:
 
 
 class Ready(NamedTuple):
-    """The rows of a chunk in which, as far as it can tell by itself, every line is new.
+    """What a chunk tells in which every line is new, beside its rows, which are in a Scratch.
 
-    Made of builtin values only (it is carried between processes). Messages are named by their
-    number in the chunk, from 1; calls, events and turns likewise. `slots` say which turn is meant:
-    None, a turn of this chunk, the turn before it in a session, or that of an agent.
+    Made of builtin values only (it is carried between processes). Messages, calls and events are
+    named by their numbers in the Scratch. A slot names a turn: 0 is none, the others are listed.
     """
 
+    number: int  # of the chunk, in its batch
     session_id: str | None  # of the file
-    uuids: list[str]
     threads: list[tuple[str, str | None]]  # (session, agent) that its messages are of
-    messages: list[tuple[Any, ...]]  # rows.line_values
-    turn_of: list[int]  # slot of each message
-    slots: list[tuple[Any, ...]]  # (), (turn,), (session, None) or (session, agent)
+    slots: list[tuple[int, tuple[Any, ...]]]  # slot; (turn,), (session, None) or (session, agent)
     turns: list[tuple[Any, ...]]  # session, kind, prompt, time, message, event, byte
     skipped: list[tuple[str, str | None]]  # uuid, parent
     open_parents: list[tuple[int, str]]  # message, parent that is not in this chunk
     told: list[tuple[Any, ...]]  # tally.told_of
-    events: list[tuple[Any, ...]]  # events.event_values
+    belong: list[str]  # sessions of its events
     telling: list[tuple[int, tuple[Any, ...]]]  # events that tell more: number, packed
-    tools: list[tuple[Any, ...]]  # calls with their results: tools.Tool.values
     files: list[tuple[Any, ...]]  # tools.file_row
     git: list[tuple[Any, ...]]
     loose: list[tuple[Any, ...]]  # message, and a call or a result that may belong elsewhere
-    usage_lines: list[tuple[Any, ...]]
-    usage: list[tuple[Any, ...]]
-    requests: list[tuple[str, str]]  # (API message, request key)
     unsure: list[str]  # request keys to be summed up over everything
     mentions: list[tuple[int, str]]  # message, path
     facts: list[tuple[int, list[tuple[Any, ...]]]]  # message, facts of agents
+    speakers: list[tuple[Any, ...]]  # of these, message: number, uuid, session, agent, time, slot
     links: list[tuple[str | None, str, str]]  # session, agent, call
     starting: list[str]  # calls that start agents
     pulls: list[str]  # sessions with pull requests
@@ -100,8 +94,7 @@ class Chunk:
     stat: Stat
     mark: bytes
     at_end: bool  # no complete line follows: the file has been read as it is
-    ready: Ready | None = None  # its rows, made where it was read
-    left_out: bool = False  # with ready rows, the records may have stayed where they were read
+    ready: Ready | None = None  # in place of the records
 
     def first_session(self) -> str | None:
         """The first session that a line names."""

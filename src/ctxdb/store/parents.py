@@ -106,19 +106,27 @@ class Parents:
         ).fetchone()
         return row[0] if row else None
 
+    def waiting_for(self, came: set[str]) -> list[tuple[int, str]]:
+        """Messages whose parent is among these or was skipped with them: (message, parent)."""
+        return self.conn.execute(
+            "SELECT o.message_id, o.parent_uuid FROM json_each(?) j"
+            " CROSS JOIN _orphans o ON o.parent_uuid = j.value",
+            (orjson.dumps(sorted(came.union(self.skipped))).decode(),),
+        ).fetchall()
+
     def write(
         self,
-        came: set[str],
         filled: list[Placed],
         replaced: set[int],
+        found: list[tuple[int, str]],
         open_ends: list[tuple[int, str]],
     ) -> None:
         """Remember the skipped lines, and settle parents that this batch alone cannot tell.
 
         `parent_uuid` names stored entries only: a parent that is a copy stands for its owner, one
-        that is nowhere is kept aside until it comes. `came` are the uuids of the batch, `filled`
-        the lines that own their rows, `replaced` the rows that have another owner than before, and
-        `open_ends` further messages whose parent may be missing.
+        that is nowhere is kept aside until it comes. `filled` are the lines that own their rows,
+        `replaced` the rows that have another owner than before, `found` messages whose parent was
+        waited for, and `open_ends` further ones whose parent may be missing.
         """
         self.conn.executemany(
             "INSERT OR REPLACE INTO _skipped_parents VALUES (?, ?)",
@@ -134,19 +142,14 @@ class Parents:
             for item in last.values()
             if item.parent_uuid is not None and item.parent_uuid not in stored
         ]
-        came.update(self.skipped)
-        open_ends += self.conn.execute(
-            "SELECT o.message_id, o.parent_uuid FROM json_each(?) j"
-            " CROSS JOIN _orphans o ON o.parent_uuid = j.value",
-            (orjson.dumps(sorted(came)).decode(),),
-        ).fetchall()
+        open_ends += [row for row in found if row[0] not in replaced]
         for message_id, uuid in open_ends:
-            found, parent = self._settled(uuid)
+            is_settled, parent = self._settled(uuid)
             self.conn.execute(
                 "UPDATE messages SET parent_uuid = ?1 WHERE id = ?2 AND parent_uuid IS NOT ?1",
-                (parent if found else None, message_id),
+                (parent if is_settled else None, message_id),
             )
-            if found:
+            if is_settled:
                 self.conn.execute("DELETE FROM _orphans WHERE message_id = ?", (message_id,))
             else:
                 self.conn.execute(

@@ -4,12 +4,14 @@ In a first sync nearly every line is new, and nearly everything that a row needs
 file. `ReadyFile` follows one file from its first byte and makes the rows of each chunk with the
 same functions that the store uses, under numbers in place of ids; straight.py puts in the ids. A
 chunk in which something may be a copy, or that cannot be told without the database, is not made
-ready: it goes the general way (batch.py), and so does one that the writer knows something of.
+ready: it goes the general way (batch.py), and so does one that has something in common with
+another file (`Seen`) or with what is stored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,35 +21,95 @@ from ctxdb.store.begin import LINKS, ReadingOrder
 from ctxdb.store.events import event_values
 from ctxdb.store.model import Chunk, Placed, Ready, SourceFile, Touched, is_uuid, place_line
 from ctxdb.store.parents import Parents
-from ctxdb.store.replays import SeenReplays
+from ctxdb.store.replays import SeenReplays, thread_of
 from ctxdb.store.rows import line_values
+from ctxdb.store.scratch import Scratch
 from ctxdb.store.tools import ToolJoin, file_row, finish, is_unique_id
 from ctxdb.store.turns import QueueReader
 
 MAX_LINES = 50_000  # of one file are remembered; what follows goes the general way
+
+Thread = tuple[str | None, str | None]
 
 
 class NotReady(Exception):
     """The chunk must go the general way."""
 
 
-class _Turns(ReadingOrder):
-    """Turns by their number in a chunk."""
+class Seen:
+    """Names that lines have had so far, of all files of a run.
 
-    def begin_chunk(self) -> None:
-        """Number anew; the queue of the file goes on."""
+    Of most only hashes: two that happen to be equal cost a chunk the straight way, nothing else.
+    """
+
+    def __init__(self) -> None:
+        self.uuids: set[int] = set()
+        self.calls: set[int] = set()
+        self.api_messages: set[int] = set()
+        self.threads: dict[Thread, int] = {}  # the file that has lines of it
+        self.events: dict[tuple[int, str | None], int] = {}
+
+    def note(self, items: list[Placed], events: list[Event], file: SourceFile) -> None:
+        """Remember the names of lines."""
+        self.uuids.update(hash(item.rec.uuid) for item in items)
+        self.uuids.update(hash(item.rec.forked_from) for item in items if item.rec.forked_from)
+        for item in items:
+            rec = item.rec
+            self.calls.update(hash(call.tool_use_id) for call in rec.calls or ())
+            self.calls.update(hash(result.tool_use_id) for result in rec.results or ())
+            if rec.usage and rec.api_message_id is not None:
+                self.api_messages.add(hash(rec.api_message_id))
+        for thread in _threads(items, file):
+            self.threads.setdefault(thread, file.id)
+        for event in events:
+            self.events.setdefault((event.line_hash, file.session_id), file.id)
+
+    def knows(
+        self, items: list[Placed], pairs: set[str], events: list[Event], file: SourceFile
+    ) -> bool:
+        """Whether anything of these lines has been there before, or stands in another file."""
+        return not (
+            self.uuids.isdisjoint([hash(item.rec.uuid) for item in items])
+            and self.calls.isdisjoint(map(hash, pairs))
+            and all(self.threads.get(t, file.id) == file.id for t in _threads(items, file))
+            and all(
+                self.events.get((event.line_hash, file.session_id), file.id) == file.id
+                for event in events
+            )
+        )
+
+
+def _threads(items: Iterable[Placed], file: SourceFile) -> set[Thread]:
+    """The threads that lines are of. A replay can only be in the thread of its original."""
+    threads: set[Thread] = set()
+    for session_id, agent_id in {(item.session_id, item.agent_id) for item in items}:
+        threads.add((session_id, thread_of(agent_id)))
+        if file.agent_id is None:
+            threads.add((session_id, None))
+            threads.add((session_id, "side"))
+    for item in items:
+        if item.rec.forked_session is not None:
+            threads.add((item.rec.forked_session, thread_of(item.agent_id)))
+    return threads
+
+
+class _Turns(ReadingOrder):
+    """Turns by their slots in a batch."""
+
+    def begin_chunk(self, before: int) -> None:
+        """Number on from a slot; the queue of the file goes on."""
         self.current.clear()
         self.of_calls.clear()
-        self.slots: list[tuple[Any, ...]] = [()]
-        self.slot_of: dict[tuple[Any, ...], int] = {(): 0}
+        self.last = before
+        self.slot_of: dict[tuple[Any, ...], int] = {}
         self.new: list[tuple[Any, ...]] = []
 
     def slot(self, *what: Any) -> int:
         """The number that a turn is named by."""
         found = self.slot_of.get(what)
         if found is None:
-            found = self.slot_of[what] = len(self.slots)
-            self.slots.append(what)
+            self.last += 1
+            found = self.slot_of[what] = self.last
         return found
 
     def _queue_before(self, _chunk: Chunk) -> QueueReader:
@@ -83,40 +145,43 @@ class _Chain(Parents):
 class ReadyFile:
     """Follows one file from its first byte."""
 
-    def __init__(self, session_id: str | None, agent_id: str | None) -> None:
-        self.file = SourceFile(0, "", session_id, agent_id)
+    def __init__(self, file: SourceFile, seen: Seen) -> None:
+        self.file = file
+        self.seen = seen
         self.turns = _Turns()
         self.replays = SeenReplays()
         self.equal: dict[int, int] = {}  # how many events of each hash came before
         self.lines = 0
 
-    def make(self, chunk: Chunk) -> Ready | None:
-        """The chunk's rows; None if it must go the general way.
+    def make(self, chunk: Chunk, number: int, scratch: Scratch, *, wanted: bool) -> Ready | None:
+        """Add the rows of a chunk, known by a number; None if it must go the general way.
 
         What later chunks depend on is followed in any case.
         """
+        file = self.file
         self.lines += chunk.lines
-        if self.lines > MAX_LINES:  # what came before is too much to be remembered
-            self.replays.seen.clear()
-            self.equal.clear()
-            return None
-        chunk.file = self.file
-        if self.file.session_id is None:
-            self.file.session_id = chunk.first_session()
+        if file.session_id is None:
+            file.session_id = chunk.first_session()
         items: list[Placed] = []
         skipped: list[Skip] = []
         events: list[Event] = []
+        before = scratch.counts["messages"]
         for record, note in zip(chunk.records, chunk.notes, strict=True):
             if type(record) is Message:
-                item = place_line(record, self.file, note)
+                item = place_line(record, file, note)
                 item.fresh = True
                 items.append(item)
-                item.id = len(items)
+                item.id = before + len(items)
             elif type(record) is Event:
                 events.append(record)
             elif type(record) is Skip and record.uuid:
                 skipped.append(record)
-        is_ready = self._all_new(items)
+        if self.lines > MAX_LINES:  # what came before is too much to be remembered
+            self.replays.seen.clear()
+            self.equal.clear()
+            self.seen.note(items, events, file)
+            return None
+        is_ready = self._all_new(items) and wanted
         chain = _Chain()
         try:
             chain.learn(items, skipped)
@@ -124,13 +189,20 @@ class ReadyFile:
             chain.name_sidechains(items)
         except NotReady:
             is_ready = False
-        self.turns.begin_chunk()
-        numbers = {id(event): n for n, event in enumerate(events, 1)}
+        self.turns.begin_chunk(scratch.slots)
+        numbers = {id(event): n for n, event in enumerate(events, scratch.counts["events"] + 1)}
         self.turns.follow(chunk, items, lambda event: numbers[id(event)])
-        rows = [event_values(event, self.file, self._nth(event)) for event in events]
-        if not is_ready:
-            return None
-        return self._ready(chunk, items, chain, events, rows)
+        event_rows = [
+            (number, file.id, *event_values(event, file, self._nth(event))) for event in events
+        ]
+        pairs = _pairs(items)
+        is_ready = is_ready and not self.seen.knows(items, pairs, events, file)
+        ready = None
+        if is_ready:
+            ready = self._ready(chunk, number, scratch, items, pairs, chain, events)
+            scratch.add("events", event_rows)
+        self.seen.note(items, events, file)
+        return ready
 
     def _nth(self, event: Event) -> int:
         nth = self.equal.get(event.line_hash, 0)
@@ -165,30 +237,43 @@ class ReadyFile:
     def _ready(
         self,
         chunk: Chunk,
+        number: int,
+        scratch: Scratch,
         items: list[Placed],
+        pairs: set[str],
         chain: Parents,
         events: list[Event],
-        event_rows: list[tuple[Any, ...]],
     ) -> Ready:
-        of_agents = [item for item in items if item.agent_id is not None]
-        for item in of_agents:
-            item.turn_id = self.turns.slot(item.session_id, item.agent_id)
+        for item in items:
+            if item.agent_id is not None:
+                item.turn_id = self.turns.slot(item.session_id, item.agent_id)
         own = {item.rec.uuid for item in items}
         touched = Touched()
-        join = ToolJoin(None, 1, touched)
-        loose = _join(join, items)
+        join = ToolJoin(None, scratch.counts["tools"] + 1, touched)
+        loose = _join(join, items, pairs)
         tools = list(join.rows.values())
         for tool in tools:
             finish(tool)
-        lines, sums, requests, unsure = _requests(items)
+        lines, sums, unsure = self._requests(items)
+        mentions = [(item.id, path) for item in items for path in item.rec.mentions or ()]
         facts = [(item, item.rec.facts) for item in items if item.rec.facts]
+        speaking = {n for n, *_ in loose} | {n for n, _ in mentions}
+        speaking.update(item.id for item, _ in facts)
+        first = scratch.counts["messages"] + 1
+        file_id = self.file.id
+        scratch.add(
+            "messages",
+            [(number, file_id, item.turn_id or 0, *line_values(item)) for item in items],
+        )
+        scratch.add("tools", [(number, *tool.values()) for tool in tools])
+        scratch.add("lines", [(number, *line) for line in lines])
+        scratch.add("usage", [(number, *row) for row in sums])
+        scratch.slots = self.turns.last
         return Ready(
+            number=number,
             session_id=self.file.session_id,
-            uuids=[item.rec.uuid or "" for item in items],
             threads=list({(item.session_id or "", item.agent_id) for item in items}),
-            messages=[line_values(item) for item in items],
-            turn_of=[item.turn_id or 0 for item in items],
-            slots=self.turns.slots,
+            slots=[(slot, what) for what, slot in self.turns.slot_of.items()],
             turns=self.turns.new,
             skipped=list(chain.skipped.items()),
             open_parents=[
@@ -197,22 +282,19 @@ class ReadyFile:
                 if item.parent_uuid is not None and item.parent_uuid not in own
             ],
             told=tally.told_of(items),
-            events=event_rows,
+            belong=list({s for event in events if (s := event.session_id or self.file.session_id)}),
             telling=[
                 (n, pack(replace(event, data="")))
-                for n, event in enumerate(events, 1)
+                for n, event in enumerate(events, scratch.counts["events"] + 1)
                 if event.summary or event.facts or event.snapshots or event.type in _TELLING
             ],
-            tools=[tool.values() for tool in tools],
             files=[row for tool in tools if (row := file_row(tool)) is not None],
             git=[row for tool in tools for row in join.git_rows(tool, tool.git or [])],
             loose=loose,
-            usage_lines=lines,
-            usage=sums,
-            requests=requests,
             unsure=unsure,
-            mentions=[(item.id, path) for item in items for path in item.rec.mentions or ()],
+            mentions=mentions,
             facts=[(item.id, [tuple(fact) for fact in said]) for item, said in facts],
+            speakers=[_speaker(items[n - first]) for n in sorted(speaking)],
             links=[
                 (item.session_id, fact.agent_id, fact.tool_use_id)
                 for item, said in facts
@@ -224,22 +306,52 @@ class ReadyFile:
             counts=list(tally.counted(chunk, items, lambda _: "stored").items()),
         )
 
+    def _requests(
+        self, items: list[Placed]
+    ) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[str]]:
+        """(lines, sums, keys of requests that need more than this chunk to be summed up)."""
+        lines, told, keys_of = usage.requests_of(items)
+        known = self.seen.api_messages
+        sums: list[tuple[Any, ...]] = []
+        unsure: list[str] = []
+        for key, tellers in told.items():
+            api_message_id = tellers[0][1][2]
+            if (
+                api_message_id is None
+                or len(keys_of.get(api_message_id, ())) > 1
+                or hash(api_message_id) in known
+            ):
+                unsure.append(key)
+            else:
+                slot, *values = usage.sum_up(key, tellers)
+                sums.append((slot or 0, *values))
+        return lines, sums, unsure
+
 
 _TELLING = ("pr-link", "queue-operation")
 
 
-def _join(join: ToolJoin, items: list[Placed]) -> list[tuple[Any, ...]]:
-    """Join calls with their results; says which stand alone, or not for sure together."""
-    speaking = [item for item in items if item.rec.calls or item.rec.results]
-    calls = Counter(call.tool_use_id for item in speaking for call in item.rec.calls or ())
-    results = Counter(one.tool_use_id for item in speaking for one in item.rec.results or ())
-    pairs = {
+def _speaker(item: Placed) -> tuple[Any, ...]:
+    rec = item.rec
+    slot = item.turn_id or 0
+    return item.id, rec.uuid, item.session_id, item.agent_id, rec.timestamp, slot
+
+
+def _pairs(items: list[Placed]) -> set[str]:
+    """Calls that stand with their results, each once, under an id that is nobody else's."""
+    calls = Counter(call.tool_use_id for item in items for call in item.rec.calls or ())
+    results = Counter(one.tool_use_id for item in items for one in item.rec.results or ())
+    return {
         tool_use_id
         for tool_use_id, n in calls.items()
         if n == 1 and results.get(tool_use_id) == 1 and is_unique_id(tool_use_id)
     }
+
+
+def _join(join: ToolJoin, items: list[Placed], pairs: set[str]) -> list[tuple[Any, ...]]:
+    """Join calls with their results; says which stand alone, or not for sure together."""
     loose: list[tuple[Any, ...]] = []
-    for item in speaking:
+    for item in items:
         for call in item.rec.calls or ():
             if call.tool_use_id in pairs:
                 join.add_call(call, item)
@@ -251,21 +363,3 @@ def _join(join: ToolJoin, items: list[Placed]) -> list[tuple[Any, ...]]:
             else:
                 loose.append((item.id, None, tuple(result)))
     return loose
-
-
-Requests = tuple[list[tuple[Any, ...]], list[tuple[Any, ...]], list[tuple[str, str]], list[str]]
-
-
-def _requests(items: list[Placed]) -> Requests:
-    """(lines, sums, (API message, key), keys that need more than this chunk)."""
-    lines, told, keys_of = usage.requests_of(items)
-    sums: list[tuple[Any, ...]] = []
-    unsure: list[str] = []
-    for key, tellers in told.items():
-        api_message_id = tellers[0][1][2]
-        if api_message_id is None or len(keys_of.get(api_message_id, ())) > 1:
-            unsure.append(key)
-        else:
-            sums.append(usage.sum_up(key, tellers))
-    named = [(api, key) for api, keys in keys_of.items() if api is not None for key in keys]
-    return lines, sums, named, unsure

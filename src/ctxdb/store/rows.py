@@ -11,23 +11,45 @@ from ctxdb.store.model import Placed, Touched, owner_flags
 from ctxdb.store.snapshots import project_of
 from ctxdb.store.tools import ToolJoin, located
 
-INSERT_MESSAGE = (
-    "INSERT INTO messages (id, source_file_id, turn_id, uuid, session_id, agent_id, parent_uuid,"
-    " type, subtype, kind, timestamp, model, api_message_id, request_id, stop_reason, text,"
-    " thinking, is_sidechain, cwd, git_branch, version, data, byte_start, byte_length, block_keys,"
-    f" owner_flags, line_hash, nth) VALUES ({', '.join('?' * 28)})"
+MESSAGE_COLUMNS = (  # after id, source_file_id and turn_id: see line_values
+    "uuid",
+    "session_id",
+    "agent_id",
+    "parent_uuid",
+    "type",
+    "subtype",
+    "kind",
+    "timestamp",
+    "model",
+    "api_message_id",
+    "request_id",
+    "stop_reason",
+    "text",
+    "thinking",
+    "is_sidechain",
+    "cwd",
+    "git_branch",
+    "version",
+    "data",
+    "byte_start",
+    "byte_length",
+    "block_keys",
+    "owner_flags",
+    "line_hash",
+    "nth",
+)
+_INSERT_MESSAGE = (
+    f"INSERT INTO messages (id, source_file_id, turn_id, {', '.join(MESSAGE_COLUMNS)})"
+    f" VALUES ({', '.join('?' * (3 + len(MESSAGE_COLUMNS)))})"
 )
 _UPDATE_MESSAGE = (
-    "UPDATE messages SET source_file_id = ?, turn_id = ?, uuid = ?, session_id = ?, agent_id = ?,"
-    " parent_uuid = ?, type = ?, subtype = ?, kind = ?, timestamp = ?, model = ?,"
-    " api_message_id = ?, request_id = ?, stop_reason = ?, text = ?, thinking = ?,"
-    " is_sidechain = ?, cwd = ?, git_branch = ?, version = ?, data = ?, byte_start = ?,"
-    " byte_length = ?, block_keys = ?, owner_flags = ?, line_hash = ?, nth = ? WHERE id = ?"
+    "UPDATE messages SET source_file_id = ?, turn_id = ?,"
+    f" {', '.join(f'{column} = ?' for column in MESSAGE_COLUMNS)} WHERE id = ?"
 )
 
 
 def line_values(placed: Placed) -> tuple[Any, ...]:
-    """The columns of messages after id, file and turn, in the order of the statements above."""
+    """The values of MESSAGE_COLUMNS."""
     rec = placed.rec
     return (
         rec.uuid,
@@ -79,23 +101,23 @@ class MessageRows:
 
     def insert(self, items: list[Placed]) -> None:
         """New rows, and their full text in the same transaction."""
+        if not items:
+            return
         self.filled += items
-        self.write([(item.id, item.file.id, item.turn_id, *line_values(item)) for item in items])
+        self.conn.executemany(
+            _INSERT_MESSAGE,
+            [(item.id, item.file.id, item.turn_id, *line_values(item)) for item in items],
+        )
+        self.conn.execute(
+            "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
+            " FROM messages WHERE id >= ?",
+            (items[0].id,),
+        )
 
-    def write(self, rows: list[tuple[Any, ...]]) -> None:
-        """Write rows of messages whose ids follow each other."""
-        if rows:
-            self.conn.executemany(INSERT_MESSAGE, rows)
-            self.conn.execute(
-                "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
-                " FROM messages WHERE id >= ?",
-                (rows[0][0],),
-            )
-
-    def insert_parts(self, items: list[Placed], ready: list[usage.Summed]) -> None:
+    def insert_parts(self, items: list[Placed]) -> None:
         """What hangs on new messages."""
         self._join_tools(items)
-        usage.add_new(self.conn, items, ready, self.touched)
+        usage.add_new(self.conn, items, self.touched)
 
     def update(self, item: Placed) -> None:
         """Fill an existing row, and all that hangs on it, from another line."""

@@ -1,169 +1,367 @@
-"""The straight way of chunks that were made ready: put in the ids, and write.
+"""The straight way of chunks that were made ready: take their rows over, and put in the ids.
 
-`known_chunks` says which of them must go the general way after all, because the database or another
-chunk of the batch has something to do with them: the same entries, threads, calls or events.
+`known_files` says which of them must go the general way after all, because the database has
+something to do with them: the same entries, threads, calls or events.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
 
 from ctxdb.normalize import Call, Fact, Message, Result
-from ctxdb.store import agents
-from ctxdb.store.begin import TurnBeginnings
-from ctxdb.store.events import EventRows
-from ctxdb.store.model import Chunk, Placed, Ready, Touched
+from ctxdb.store import agents, model_names, sessions, tally
+from ctxdb.store.batch import Batch
+from ctxdb.store.events import EVENT_COLUMNS, EventRows
+from ctxdb.store.model import Chunk, Placed, Ready, SourceFile
 from ctxdb.store.replays import thread_of
-from ctxdb.store.rows import MessageRows
-from ctxdb.store.tools import INSERT_FILE, INSERT_GIT, INSERT_TOOL, located, projects_of
-from ctxdb.store.usage import Summed
+from ctxdb.store.rows import MESSAGE_COLUMNS
+from ctxdb.store.tools import (
+    INSERT_FILE,
+    INSERT_GIT,
+    TOOL_COLUMNS,
+    located,
+    projects_of,
+)
+from ctxdb.store.usage import LINE_COLUMNS, USAGE_COLUMNS
 
 Thread = tuple[str | None, str | None]
 
 
-def known_chunks(conn: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
-    """The chunks that were made ready and must go the general way after all."""
-    names = [_Names(chunk) for chunk in chunks]
-    ready = [one for one in names if one.chunk.ready is not None]
-    if not ready:
-        return []
-    shared_uuids = _shared(one.uuids for one in names) | _known_uuids(conn, ready)
-    pairs = {row[3] for one in ready if one.chunk.ready for row in one.chunk.ready.tools}
-    shared_tools = _shared(one.tools for one in names) & pairs | _known_tools(conn, pairs)
-    shared_threads = _shared(_by_file(names, "threads")) | _known_threads(conn, ready)
-    shared_events = _shared(_by_file(names, "events"))
-    known_events = _known_events(conn, ready)
-    general = {one.chunk.file.id for one in names if one.chunk.ready is None}
-    for one in ready:
-        if not (
-            shared_uuids.isdisjoint(one.uuids)
-            and shared_tools.isdisjoint(one.tools)
-            and shared_threads.isdisjoint(one.threads)
-            and shared_events.isdisjoint(one.events)
-            and known_events.isdisjoint(one.identities)
+def _columns(names: tuple[str, ...]) -> str:
+    return ", ".join(f"r.{name}" for name in names)
+
+
+_TURN = "LEFT JOIN temp.slots s ON s.slot = r.slot"
+# What is taken over: the rows, by the number of the last message, call or event before them.
+_TAKE_MESSAGES = (
+    f"INSERT INTO messages (id, source_file_id, turn_id, {', '.join(MESSAGE_COLUMNS)})"
+    f" SELECT r.rowid + :messages, r.file, s.turn_id, {_columns(MESSAGE_COLUMNS)}"
+    f" FROM ready.messages r {_TURN}"
+)
+_TAKE_TOOLS = (
+    f"INSERT INTO tool_uses (id, message_id, result_message_id, turn_id, {', '.join(TOOL_COLUMNS)})"
+    " SELECT r.rowid + :tools, r.message + :messages, r.result_message + :messages, s.turn_id,"
+    f" {_columns(TOOL_COLUMNS)} FROM ready.tools r {_TURN}"
+)
+_TAKE_EVENTS = (
+    f"INSERT INTO events (id, source_file_id, {', '.join(EVENT_COLUMNS)})"
+    f" SELECT r.rowid + :events, r.file, {_columns(EVENT_COLUMNS)} FROM ready.events r"
+)
+_TAKE_LINES = (
+    f"INSERT INTO _usage_lines (message_id, {', '.join(LINE_COLUMNS)})"
+    f" SELECT r.message + :messages, {_columns(LINE_COLUMNS)} FROM ready.lines r"
+)
+_TAKE_USAGE = (
+    f"INSERT INTO usage (turn_id, {', '.join(USAGE_COLUMNS)})"
+    f" SELECT s.turn_id, {_columns(USAGE_COLUMNS)} FROM ready.usage r {_TURN}"
+)
+_INDEX_MESSAGES = (
+    "INSERT INTO messages_fts (rowid, text, thinking)"
+    " SELECT r.rowid + :messages, r.text, r.thinking FROM ready.messages r"
+)
+_INDEX_TOOLS = (
+    "INSERT INTO tool_uses_fts (rowid, target, input, result_text)"
+    " SELECT r.rowid + :tools, r.target, r.input, r.result_text FROM ready.tools r"
+)
+
+
+def prepare(conn: sqlite3.Connection) -> None:
+    """Make room beside the database for the rows of a batch."""
+    conn.execute("ATTACH ':memory:' AS ready")
+    conn.execute("CREATE TEMP TABLE slots (slot INTEGER PRIMARY KEY, turn_id INTEGER)")
+
+
+def let_go(conn: sqlite3.Connection) -> None:
+    """Give that room back."""
+    conn.execute("DROP TABLE temp.slots")
+    conn.execute("DETACH ready")
+
+
+class StraightBatch(Batch):
+    """A batch of chunks whose rows were made ready."""
+
+    def take(
+        self, chunks: list[Chunk], image: bytes | memoryview, lost: set[int], *, is_first: bool
+    ) -> list[Chunk]:
+        """Store the chunks whose rows are in an image; gives back those that could not be.
+
+        These are the chunks of files that are `lost`, and those that must go the general way. In
+        the first run nothing was stored before, so nothing needs to be looked up.
+        The caller has begun the transaction and commits it.
+        """
+        self.is_first = is_first
+        self.conn.deserialize(image, name="ready")
+        known = lost if is_first else lost | known_files(self.conn, chunks)
+        left = [n for n, chunk in enumerate(chunks) if chunk.file.id in known]
+        self.where = f" WHERE r.chunk NOT IN ({', '.join(map(str, left))})" if left else ""
+        self.write([chunk for chunk in chunks if chunk.file.id not in known])
+        return [chunk for chunk in chunks if chunk.file.id in known]
+
+    def write(self, chunks: list[Chunk]) -> None:
+        """Store chunks whose rows have been brought along."""
+        self._prepare()
+        conn, touched = self.conn, self.touched
+        (last,) = conn.execute("SELECT max(id) FROM events").fetchone()
+        self.before = {
+            "messages": self.rows.next_id - 1,
+            "tools": self.rows.tools.next_id - 1,
+            "events": last or 0,
+        }
+        parts = [_Part(chunk, chunk.ready) for chunk in chunks if chunk.ready is not None]
+        tally.note_errors(conn, chunks, self.now)
+        events = EventRows(conn, touched)
+        for part in parts:
+            part.chunk.counts = Counter(dict(part.ready.counts))
+            self._know_session(part.chunk, events)
+            self._know_agent(part.chunk.file)
+            events.add_ready(part.chunk, part.ready, self.before["events"])
+        self.parents.learn([], [], [part.ready for part in parts])
+        self._begin_turns(parts)
+        self._take(_TAKE_MESSAGES)
+        self._take(_INDEX_MESSAGES)
+        events.write()
+        self._take(_TAKE_EVENTS)
+        tally.count_new(conn, chunks)
+        tally.see(conn, [(part.chunk.file.id, part.ready.told) for part in parts], touched)
+        # Before files are located, sessions that are new must have their project.
+        sessions.know_projects(conn, touched.sessions)
+        events.write_snapshots()
+        self._take_tools(parts)
+        self._take_usage(parts)
+        self._take_rest(parts)
+        self.copies.settle()
+        open_ends = [
+            (self.before["messages"] + n, uuid)
+            for part in parts
+            for n, uuid in part.ready.open_parents
+        ]
+        self._finish(self._found(), open_ends)
+        tally.move_offsets(conn, chunks, self.now)
+
+    def _take(self, sql: str) -> None:
+        self.conn.execute(sql + self.where, self.before)
+
+    def _begin_turns(self, parts: list[_Part]) -> None:
+        """Turns that begin in the batch; then the turn that each slot stands for."""
+        for part in parts:
+            self._begin_turns_of(part)
+        self.begin.write()
+        by_chunk: dict[int, list[tuple[str, int]]] = {}
+        for chunk, call, slot in self.conn.execute(
+            f"SELECT r.chunk, r.tool_use_id, r.slot FROM ready.tools r{self.where}"
         ):
-            general.add(one.chunk.file.id)
-    # Chunks of one file depend on each other: all of them, or none.
-    return [one.chunk for one in ready if one.chunk.file.id in general]
+            by_chunk.setdefault(chunk, []).append((call, slot))
+        for part in parts:
+            part.calls = by_chunk.get(part.number, [])
+            speakers = part.speakers
+            part.calls += [(c[0], speakers[n][-1]) for n, c, _ in part.ready.loose if c is not None]
+            self.begin.of_calls.update(
+                (call, part.turns[slot]) for call, slot in part.calls if slot in part.turns
+            )
+            for session_id, agent_id, call in part.ready.links:
+                self.begin.links.setdefault((session_id, agent_id), call)
+        # Main threads first: agents belong to the turns of the calls that started them.
+        for part in parts:
+            self._place_agents(part)
+        self.conn.execute("DELETE FROM temp.slots")
+        self.conn.executemany(
+            "INSERT INTO temp.slots VALUES (?, ?)",
+            [slot for part in parts for slot in part.turns.items() if slot[0]],
+        )
+
+    def _begin_turns_of(self, part: _Part) -> None:
+        chunk, ready, begin = part.chunk, part.ready, self.begin
+        current = begin.current.setdefault(chunk.file.id, {})
+        before = {
+            what[0]: current[what[0]] if what[0] in current else begin.before(chunk, what[0])
+            for _, what in ready.slots
+            if len(what) == 2 and what[1] is None
+        }
+        new: list[int] = []
+        for session_id, kind, prompt, at, message, event, start in ready.turns:
+            message_id = self.before["messages"] + message if message is not None else None
+            event_id = self.before["events"] + event if event is not None else None
+            place = (at, message_id, event_id, chunk.file.id, start)
+            new.append(begin.new_turn(session_id, (kind, prompt), place))
+            current[session_id] = new[-1]
+        for slot, what in ready.slots:
+            if len(what) == 1:
+                part.turns[slot] = new[what[0] - 1]
+            elif what[1] is None:
+                part.turns[slot] = before[what[0]]
+
+    def _place_agents(self, part: _Part) -> None:
+        """The turns of agents, once all calls of the batch have theirs."""
+        of_agents = {slot for slot, what in part.ready.slots if len(what) == 2 and what[1]}
+        for slot, what in part.ready.slots:
+            if slot in of_agents:
+                part.turns[slot] = self.begin.of_agent(*what)
+        if of_agents:
+            self.begin.of_calls.update(
+                (call, part.turns[slot]) for call, slot in part.calls if slot in of_agents
+            )
+
+    def _take_tools(self, parts: list[_Part]) -> None:
+        """Calls with their results, and the files and git operations they show."""
+        self._take(_TAKE_TOOLS)
+        self._take(_INDEX_TOOLS)
+        (last,) = self.conn.execute("SELECT max(id) FROM tool_uses").fetchone()
+        self.rows.tools.next_id = self.rows.tools.first_new = (last or 0) + 1
+        files: list[tuple[Any, ...]] = []
+        git: list[tuple[Any, ...]] = []
+        before = self.before["tools"]
+        for part in parts:
+            turns = part.turns
+            files += [(before + row[0], turns[row[1] or 0], *row[2:]) for row in part.ready.files]
+            git += [(before + row[0], turns[row[1] or 0], *row[2:]) for row in part.ready.git]
+        projects = projects_of(self.conn, {row[3] for row in files})
+        self.conn.executemany(
+            INSERT_FILE, [(*row, *located(row[5], projects.get(row[3]))) for row in files]
+        )
+        self.conn.executemany(INSERT_GIT, git)
+
+    def _take_usage(self, parts: list[_Part]) -> None:
+        """What the messages tell of requests; those that others tell of too are summed up later."""
+        requests = self.touched.requests
+        for part in parts:
+            requests.update(part.ready.unsure)
+        where, values = self.where, {}
+        if not self.is_first:
+            requests.update(
+                key
+                for (key,) in self.conn.execute(
+                    "SELECT r.request_key FROM ready.usage r CROSS JOIN _usage_lines l"
+                    f" ON l.api_message_id = r.api_message_id{self.where}"
+                )
+            )
+        if requests:
+            where += " AND" if where else " WHERE"
+            where += " r.request_key NOT IN (SELECT value FROM json_each(:unsure))"
+            values = {"unsure": orjson.dumps(sorted(requests)).decode()}
+        self.conn.execute(_TAKE_USAGE + where, values)
+        self._take(_TAKE_LINES)
+        models = self.conn.execute(f"SELECT DISTINCT r.model FROM ready.lines r{self.where}")
+        model_names.know(self.conn, [model for (model,) in models])
+
+    def _take_rest(self, parts: list[_Part]) -> None:
+        """All else that hangs on the messages."""
+        loose: list[tuple[Placed, Call | None, Result | None]] = []
+        touched = self.touched
+        for part in parts:
+            ready = part.ready
+            touched.calls.update(ready.starting)
+            touched.pulls.update(ready.pulls)
+            touched.agents.update((s, a) for s, a in ready.threads if a is not None)
+            for n, path in ready.mentions:
+                self.rows.mention(self._item(part, n), [path])
+            for n, facts in ready.facts:
+                item = self._item(part, n)
+                said = [Fact._make(fact) for fact in facts]
+                agents.add_facts(self.conn, item.session_id, said, item.id, touched)
+            for n, call, result in ready.loose:
+                loose.append(
+                    (
+                        self._item(part, n),
+                        Call._make(call) if call is not None else None,
+                        Result._make(result) if result is not None else None,
+                    )
+                )
+        self.rows.join(loose)
+
+    def _item(self, part: _Part, n: int) -> Placed:
+        """Who says something, as far as it takes to write what is said."""
+        _, uuid, session_id, agent_id, at, slot = part.speakers[n]
+        rec = Message(0, 0, "", "", uuid, None, None, None, at, False, None, None, False,
+                      "", None, "", 0)  # fmt: skip
+        file, turn_id = part.chunk.file, part.turns[slot]
+        return Placed(rec, file, "", session_id, agent_id, self.before["messages"] + n, turn_id)
+
+    def _found(self) -> list[tuple[int, str]]:
+        """Messages that have waited for a parent which has come."""
+        return (
+            self.parents.waiting_for(set())
+            + self.conn.execute(
+                "SELECT o.message_id, o.parent_uuid FROM ready.messages r"
+                f" CROSS JOIN _orphans o ON o.parent_uuid = r.uuid{self.where}"
+            ).fetchall()
+        )
 
 
-class _Names:
-    """All that a chunk could have in common with others."""
+class _Part:
+    """A chunk of a batch."""
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, ready: Ready) -> None:
         self.chunk = chunk
-        self.uuids: set[str] = set()
-        self.tools: set[str] = set()
-        self.threads: set[Thread] = set()
-        self.events: set[tuple[int, str]] = set()
-        self.identities: set[tuple[int, str, int]] = set()
-        if chunk.ready is not None:
-            self._of_ready(chunk.ready)
-        else:
-            self._of_records(chunk)
-
-    def _of_ready(self, ready: Ready) -> None:
-        self.uuids.update(ready.uuids)
-        self.tools.update(row[3] for row in ready.tools)
-        self.tools.update((call or result)[0] for _, call, result in ready.loose)
-        self.identities.update((row[8], row[7], row[9]) for row in ready.events)
-        self.events.update(one[:2] for one in self.identities)
-        self._in_threads(ready.threads)
-
-    def _of_records(self, chunk: Chunk) -> None:
-        session = chunk.file.session_id or chunk.first_session()
-        threads: set[Thread] = set()
-        for record in chunk.records:
-            if isinstance(record, Message):
-                self.uuids.update(u for u in (record.uuid, record.forked_from) if u is not None)
-                self.tools.update(call.tool_use_id for call in record.calls or ())
-                self.tools.update(result.tool_use_id for result in record.results or ())
-                agent = record.agent_id or chunk.file.agent_id
-                threads.add((record.session_id or session, agent))
-                threads.add((record.forked_session, agent))
-            elif (hashed := getattr(record, "line_hash", None)) is not None:
-                self.events.add((hashed, session or ""))
-        self._in_threads(threads)
-
-    def _in_threads(self, threads: Iterable[Thread]) -> None:
-        for session_id, agent_id in threads:
-            self.threads.add((session_id, thread_of(agent_id)))
-            if self.chunk.file.agent_id is None:
-                self.threads.add((session_id, None))
-                self.threads.add((session_id, "side"))
+        self.ready = ready
+        self.number = ready.number
+        self.turns: dict[int, int | None] = {0: None}  # by slot
+        self.calls: list[tuple[str, int]] = []  # call, slot
+        self.speakers = {row[0]: row for row in ready.speakers}
 
 
-def _by_file(names: list[_Names], which: str) -> Iterator[set[Any]]:
-    by_file: dict[int, set[Any]] = {}
-    for one in names:
-        by_file.setdefault(one.chunk.file.id, set()).update(getattr(one, which))
-    return iter(by_file.values())
+def known_files(conn: sqlite3.Connection, chunks: list[Chunk]) -> set[int]:
+    """Files whose chunks have something to do with what is stored."""
+    by_chunk = [chunk.file.id for chunk in chunks]
+    known = {
+        by_chunk[n]
+        for (n,) in conn.execute(
+            "SELECT r.chunk FROM ready.messages r CROSS JOIN messages m ON m.uuid = r.uuid"
+            " UNION SELECT r.chunk FROM ready.messages r CROSS JOIN message_copies c"
+            "  ON c.uuid = r.uuid"
+            " UNION SELECT r.chunk FROM ready.messages r CROSS JOIN _aliases a ON a.uuid = r.uuid"
+            " UNION SELECT r.chunk FROM ready.tools r CROSS JOIN tool_uses t"
+            "  ON t.tool_use_id = r.tool_use_id"
+            " UNION SELECT r.chunk FROM ready.events r CROSS JOIN events e"
+            "  ON e.line_hash = r.line_hash"
+            "  WHERE e.file_session = r.file_session AND e.nth = r.nth"
+        )
+    }
+    named = [(chunk.file, _threads(chunk)) for chunk in chunks]
+    threads = _known_threads(conn, named)
+    known.update(file.id for file, own in named if not threads.isdisjoint(own))
+    return known
 
 
-def _shared(groups: Iterable[set[Any]]) -> set[Any]:
-    """What is in more than one group."""
-    seen: set[Any] = set()
-    shared: set[Any] = set()
-    for group in groups:
-        shared |= group & seen
-        seen |= group
-    return shared
+def _threads(chunk: Chunk) -> set[Thread]:
+    threads: set[Thread] = set()
+    for session_id, agent_id in chunk.ready.threads if chunk.ready is not None else ():
+        threads.add((session_id, thread_of(agent_id)))
+        if chunk.file.agent_id is None:
+            threads.add((session_id, None))
+            threads.add((session_id, "side"))
+    return threads
 
 
 def _json(values: Iterable[Any]) -> str:
     return orjson.dumps(list(values)).decode()
 
 
-def _known_uuids(conn: sqlite3.Connection, ready: list[_Names]) -> set[str]:
-    named = _json(uuid for one in ready for uuid in one.uuids)
-    return {
-        uuid
-        for (uuid,) in conn.execute(
-            "SELECT m.uuid FROM json_each(?1) j CROSS JOIN messages m ON m.uuid = j.value"
-            " UNION ALL SELECT c.uuid FROM json_each(?1) j CROSS JOIN message_copies c"
-            "  ON c.uuid = j.value"
-            " UNION ALL SELECT a.uuid FROM json_each(?1) j CROSS JOIN _aliases a"
-            "  ON a.uuid = j.value",
-            (named,),
-        )
-    }
-
-
-def _known_tools(conn: sqlite3.Connection, pairs: set[str]) -> set[str]:
-    """Calls that are stored; those that stand alone in their chunk are joined with them anyway."""
-    return {
-        tool_use_id
-        for (tool_use_id,) in conn.execute(
-            "SELECT t.tool_use_id FROM json_each(?) j CROSS JOIN tool_uses t"
-            " ON t.tool_use_id = j.value",
-            (_json(pairs),),
-        )
-    }
-
-
-def _known_threads(conn: sqlite3.Connection, ready: list[_Names]) -> set[Thread]:
+def _known_threads(
+    conn: sqlite3.Connection, named: list[tuple[SourceFile, set[Thread]]]
+) -> set[Thread]:
     """Threads of which another file holds lines: replays can be among them."""
-    sessions = _json({session_id for one in ready for session_id, _ in one.threads})
-    own = {one.chunk.file.id for one in ready}
+    asked = _json({session_id for _, threads in named for session_id, _ in threads})
+    own = {file.id for file, _ in named}
     found: set[Thread] = set()
     known: set[str] = set()
     for session_id, file_id, agent_id in conn.execute(
         "SELECT s.session_id, s.source_file_id, f.agent_id FROM json_each(?) j"
         " CROSS JOIN _session_files s ON s.session_id = j.value"
         " JOIN source_files f ON f.id = s.source_file_id",
-        (sessions,),
+        (asked,),
     ):
         known.add(session_id)
         if agent_id is None and file_id not in own:
             found.add((session_id, None))
     pairs = [
-        (session_id, agent_id, one.chunk.file.id)
-        for one in ready
-        for session_id, agent_id in one.threads
+        (session_id, agent_id, file.id)
+        for file, threads in named
+        for session_id, agent_id in threads
         if agent_id is not None and session_id in known
     ]
     found.update(
@@ -184,184 +382,5 @@ def _known_threads(conn: sqlite3.Connection, ready: list[_Names]) -> set[Thread]
             (_json(known),),
         )
     }
-    found.update(t for one in ready for t in one.threads if t[0] in copied)
+    found.update(t for _, threads in named for t in threads if t[0] in copied)
     return found
-
-
-def _known_events(conn: sqlite3.Connection, ready: list[_Names]) -> set[tuple[int, str, int]]:
-    return set(
-        conn.execute(
-            "SELECT e.line_hash, e.file_session, e.nth FROM json_each(?) j CROSS JOIN events e"
-            " ON e.line_hash = j.value",
-            (_json({hashed for one in ready for hashed, _ in one.events}),),
-        )
-    )
-
-
-class Straight:
-    """Writes the chunks of a batch that go the straight way, step by step beside the others."""
-
-    def __init__(
-        self,
-        conn: sqlite3.Connection,
-        touched: Touched,
-        rows: MessageRows,
-        begin: TurnBeginnings,
-        events: EventRows,
-    ) -> None:
-        self.conn = conn
-        self.touched = touched
-        self.rows = rows
-        self.begin = begin
-        self.events = events
-        self.parts: list[_Part] = []
-
-    def number(self, chunk: Chunk, ready: Ready) -> _Part:
-        """Set ids aside for everything in a chunk."""
-        part = _Part(chunk, ready, self.rows.next_id, self.rows.tools.next_id, self.events.next_id)
-        self.rows.next_id += len(ready.messages)
-        self.rows.tools.next_id += len(ready.tools)
-        self.events.next_id += len(ready.events)
-        self.events.add_ready(chunk, ready, part.event)
-        self.parts.append(part)
-        return part
-
-    def begin_turns(self, part: _Part) -> None:
-        """Turns that begin in the chunk, and those that it goes on with."""
-        chunk, ready = part.chunk, part.ready
-        current = self.begin.current.setdefault(chunk.file.id, {})
-        before = {
-            slot[0]: current[slot[0]] if slot[0] in current else self.begin.before(chunk, slot[0])
-            for slot in ready.slots
-            if len(slot) == 2 and slot[1] is None
-        }
-        new: list[int] = []
-        for session_id, kind, prompt, at, message, event, start in ready.turns:
-            message_id = part.message + message - 1 if message is not None else None
-            event_id = part.event + event - 1 if event is not None else None
-            place = (at, message_id, event_id, chunk.file.id, start)
-            new.append(self.begin.new_turn(session_id, (kind, prompt), place))
-            current[session_id] = new[-1]
-        for slot in ready.slots:
-            if len(slot) == 1:
-                part.turns.append(new[slot[0] - 1])
-            else:
-                part.turns.append(before[slot[0]] if slot and slot[1] is None else None)
-        self._note_calls(part, of_agents=False)
-        for session_id, agent_id, call in ready.links:
-            self.begin.links.setdefault((session_id, agent_id), call)
-
-    def place_agents(self, part: _Part) -> None:
-        """The turns of agents, once all calls of the batch have theirs."""
-        of_agents = False
-        for n, slot in enumerate(part.ready.slots):
-            if len(slot) == 2 and slot[1] is not None:
-                part.turns[n] = self.begin.of_agent(*slot)
-                of_agents = True
-        if of_agents:
-            self._note_calls(part, of_agents=True)
-
-    def _note_calls(self, part: _Part, *, of_agents: bool) -> None:
-        ready = part.ready
-        agent_slots = {n for n, s in enumerate(ready.slots) if len(s) == 2 and s[1] is not None}
-        for row in ready.tools:
-            if (row[2] in agent_slots) is of_agents:
-                self.begin.of_calls[row[3]] = part.turns[row[2] or 0]
-        for message, call, _ in ready.loose:
-            slot = ready.turn_of[message - 1]
-            if call is not None and (slot in agent_slots) is of_agents:
-                self.begin.of_calls[call[0]] = part.turns[slot]
-
-    def write_tools(self) -> None:
-        """Calls with their results, and the files and git operations they show."""
-        tools: list[tuple[Any, ...]] = []
-        files: list[tuple[Any, ...]] = []
-        git: list[tuple[Any, ...]] = []
-        for part in self.parts:
-            message, tool, turns = part.message - 1, part.tool - 1, part.turns
-            tools += [
-                (n, message + row[0], message + row[1], turns[row[2] or 0], *row[3:])
-                for n, row in enumerate(part.ready.tools, part.tool)
-            ]
-            files += [(tool + row[0], turns[row[1] or 0], *row[2:]) for row in part.ready.files]
-            git += [(tool + row[0], turns[row[1] or 0], *row[2:]) for row in part.ready.git]
-        self.conn.executemany(INSERT_TOOL, tools)
-        projects = projects_of(self.conn, {row[3] for row in files})
-        self.conn.executemany(
-            INSERT_FILE, [(*row, *located(row[5], projects.get(row[3]))) for row in files]
-        )
-        self.conn.executemany(INSERT_GIT, git)
-
-    def write_rest(self) -> list[Summed]:
-        """All else that hangs on the messages; gives back what they tell of requests."""
-        loose: list[tuple[Placed, Call | None, Result | None]] = []
-        told: list[Summed] = []
-        touched = self.touched
-        for part in self.parts:
-            ready = part.ready
-            touched.calls.update(ready.starting)
-            touched.pulls.update(ready.pulls)
-            touched.agents.update((s, a) for s, a in ready.threads if a is not None)
-            for n, path in ready.mentions:
-                self.rows.mention(part.item(n), [path])
-            for n, facts in ready.facts:
-                item = part.item(n)
-                said = [Fact._make(fact) for fact in facts]
-                agents.add_facts(self.conn, item.session_id, said, item.id, touched)
-            for n, call, result in ready.loose:
-                item = part.item(n)
-                loose.append(
-                    (
-                        item,
-                        Call._make(call) if call is not None else None,
-                        Result._make(result) if result is not None else None,
-                    )
-                )
-            told.append(part.requests())
-        self.rows.join(loose)
-        return told
-
-
-class _Part:
-    """A chunk with the first id of each kind of its rows."""
-
-    def __init__(self, chunk: Chunk, ready: Ready, message: int, tool: int, event: int) -> None:
-        self.chunk = chunk
-        self.ready = ready
-        self.message = message
-        self.tool = tool
-        self.event = event
-        self.turns: list[int | None] = []  # by slot
-
-    def messages(self) -> list[tuple[Any, ...]]:
-        """Rows of messages."""
-        file_id, turns = self.chunk.file.id, self.turns
-        ready = self.ready
-        return [
-            (n, file_id, turns[slot], *row)
-            for n, (slot, row) in enumerate(
-                zip(ready.turn_of, ready.messages, strict=True), self.message
-            )
-        ]
-
-    def item(self, n: int) -> Placed:
-        """Who says something, as far as it takes to write what is said."""
-        row = self.ready.messages[n - 1]
-        rec = Message(0, 0, "", "", row[0], None, None, None, row[7], False, None, None, False,
-                      "", None, "", 0)  # fmt: skip
-        turn_id = self.turns[self.ready.turn_of[n - 1]]
-        return Placed(rec, self.chunk.file, "", row[1], row[2], self.message + n - 1, turn_id)
-
-    def open_parents(self) -> list[tuple[int, str]]:
-        """Messages whose parent is not in their chunk."""
-        return [(self.message + n - 1, uuid) for n, uuid in self.ready.open_parents]
-
-    def requests(self) -> Summed:
-        """What its messages tell of requests."""
-        ready, before, turns = self.ready, self.message - 1, self.turns
-        return Summed(
-            [(before + row[0], *row[1:]) for row in ready.usage_lines],
-            [(turns[row[0] or 0], *row[1:]) for row in ready.usage],
-            ready.requests,
-            ready.unsure,
-        )

@@ -65,19 +65,12 @@ def counted(
     return counts
 
 
-def count_new(
-    conn: sqlite3.Connection,
-    chunks: list[Chunk],
-    placed: list[list[Placed]],
-    outcome_of: Callable[[Event], str],
-) -> None:
+def count_new(conn: sqlite3.Connection, chunks: list[Chunk]) -> None:
     """Count the lines of the batch; those that repeat an entry are counted when it is settled."""
-    rows: list[tuple[Any, ...]] = []
-    for chunk, items in zip(chunks, placed, strict=True):
-        if chunk.ready is None:
-            chunk.counts = counted(chunk, items, outcome_of)
-        rows += [(chunk.file.id, *key, lines) for key, lines in chunk.counts.items()]
-    conn.executemany(COUNT_LINES, rows)
+    conn.executemany(
+        COUNT_LINES,
+        [(c.file.id, *key, lines) for c in chunks for key, lines in c.counts.items()],
+    )
 
 
 def count_one(conn: sqlite3.Connection, item: Placed, outcome: str) -> None:

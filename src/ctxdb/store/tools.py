@@ -19,17 +19,32 @@ from ctxdb.normalize.files import call_file
 from ctxdb.normalize.git import GitOp, git_from_text
 from ctxdb.store.model import Placed, Touched
 
-COLUMNS = (
-    "id, message_id, result_message_id, turn_id, tool_use_id, session_id, agent_id, name, raw_name,"
-    " mcp_server, input, target, started_at, finished_at, duration_ms, tool_ms, status, is_error,"
-    " exit_code, result_text, result_bytes, result_path, ended_cleanly, result_file"
+TOOL_COLUMNS = (  # after id, message_id, result_message_id and turn_id: see Tool.values
+    "tool_use_id",
+    "session_id",
+    "agent_id",
+    "name",
+    "raw_name",
+    "mcp_server",
+    "input",
+    "target",
+    "started_at",
+    "finished_at",
+    "duration_ms",
+    "tool_ms",
+    "status",
+    "is_error",
+    "exit_code",
+    "result_text",
+    "result_bytes",
+    "result_path",
+    "ended_cleanly",
+    "result_file",
 )
-INSERT_TOOL = f"INSERT INTO tool_uses ({COLUMNS}) VALUES ({', '.join('?' * 24)})"
-_UPDATE = (
-    "UPDATE tool_uses SET "
-    + ", ".join(f"{name.strip()} = ?" for name in COLUMNS.split(",")[1:])
-    + " WHERE id = ?"
-)
+_ALL = ("id", "message_id", "result_message_id", "turn_id", *TOOL_COLUMNS)
+COLUMNS = ", ".join(_ALL)
+_INSERT = f"INSERT INTO tool_uses ({COLUMNS}) VALUES ({', '.join('?' * len(_ALL))})"
+_UPDATE = f"UPDATE tool_uses SET {', '.join(f'{name} = ?' for name in _ALL[1:])} WHERE id = ?"
 INSERT_FILE = (
     "INSERT INTO files_touched (tool_id, turn_id, tool_use_id, session_id, agent_id, path,"
     " operation, succeeded, lines_added, lines_removed, timestamp, project_id, relative_path)"
@@ -76,7 +91,7 @@ class Tool:
     new: bool = True
 
     def values(self) -> tuple[Any, ...]:
-        """The columns after id, in the order of the statements above."""
+        """The columns after id."""
         return (
             self.message_id,
             self.result_message_id,
@@ -264,8 +279,8 @@ class ToolJoin:
                 new.append((tool.id, *tool.values()))
             else:
                 old.append((*tool.values(), tool.id))
-        self.conn.executemany(INSERT_TOOL, new)
-        if self.next_id > self.first_new:  # rows that were made ready are among them
+        self.conn.executemany(_INSERT, new)
+        if self.next_id > self.first_new:
             self.conn.execute(
                 "INSERT INTO tool_uses_fts (rowid, target, input, result_text)"
                 " SELECT id, target, input, result_text FROM tool_uses WHERE id >= ?",

@@ -8,7 +8,7 @@ batch touched are made anew, in one statement. The result does not depend on the
 from __future__ import annotations
 
 import sqlite3
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -16,20 +16,58 @@ from ctxdb.normalize.usage import request_key
 from ctxdb.store import model_names
 from ctxdb.store.model import Placed, Touched
 
-INSERT_LINE = (
-    "INSERT OR REPLACE INTO _usage_lines (message_id, request_key, api_message_id, request_id,"
-    " part, is_background, model, input_tokens, output_tokens, cache_write_5m_tokens,"
-    " cache_write_1h_tokens, cache_read_tokens, prompt_tokens, thinking_tokens,"
-    " web_search_requests, service_tier, speed, inference_geo, has_stop_reason, cost_reported_usd)"
-    f" VALUES ({', '.join('?' * 20)})"
+LINE_COLUMNS = (  # of _usage_lines, after message_id: see line_rows
+    "request_key",
+    "api_message_id",
+    "request_id",
+    "part",
+    "is_background",
+    "model",
+    "input_tokens",
+    "output_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "cache_read_tokens",
+    "prompt_tokens",
+    "thinking_tokens",
+    "web_search_requests",
+    "service_tier",
+    "speed",
+    "inference_geo",
+    "has_stop_reason",
+    "cost_reported_usd",
 )
-
-INSERT_USAGE = (
-    "INSERT INTO usage (turn_id, request_key, api_message_id, request_id, session_id, agent_id,"
-    " model, timestamp, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens,"
-    " cache_read_tokens, prompt_tokens, thinking_tokens, web_search_requests, service_tier, speed,"
-    " inference_geo, output_is_final, is_sidechain, cost_reported_usd, lines)"
-    f" VALUES ({', '.join('?' * 23)})"
+USAGE_COLUMNS = (  # after id and turn_id: see sum_up
+    "request_key",
+    "api_message_id",
+    "request_id",
+    "session_id",
+    "agent_id",
+    "model",
+    "timestamp",
+    "input_tokens",
+    "output_tokens",
+    "cache_write_5m_tokens",
+    "cache_write_1h_tokens",
+    "cache_read_tokens",
+    "prompt_tokens",
+    "thinking_tokens",
+    "web_search_requests",
+    "service_tier",
+    "speed",
+    "inference_geo",
+    "output_is_final",
+    "is_sidechain",
+    "cost_reported_usd",
+    "lines",
+)
+_INSERT_LINE = (
+    f"INSERT OR REPLACE INTO _usage_lines (message_id, {', '.join(LINE_COLUMNS)})"
+    f" VALUES ({', '.join('?' * (1 + len(LINE_COLUMNS)))})"
+)
+_INSERT_USAGE = (
+    f"INSERT INTO usage (turn_id, {', '.join(USAGE_COLUMNS)})"
+    f" VALUES ({', '.join('?' * (1 + len(USAGE_COLUMNS)))})"
 )
 
 # R3: a sidechain line is dropped when its session also has that API message outside a sidechain.
@@ -114,7 +152,7 @@ def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: To
 
 
 def _keep(conn: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
-    conn.executemany(INSERT_LINE, rows)
+    conn.executemany(_INSERT_LINE, rows)
     model_names.know(conn, {row[6] for row in rows})
 
 
@@ -138,37 +176,16 @@ def requests_of(
     return rows, told, keys_of
 
 
-class Summed(NamedTuple):
-    """What a chunk that was made ready tells of requests, with ids and turns put in."""
-
-    lines: list[tuple[Any, ...]]
-    sums: list[tuple[Any, ...]]
-    requests: list[tuple[str, str]]
-    unsure: list[str]
-
-
-def add_new(
-    conn: sqlite3.Connection, placed: list[Placed], ready: list[Summed], touched: Touched
-) -> None:
+def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) -> None:
     """Keep the lines of new messages.
 
     Requests that only this batch tells of, and whose API message nobody else names, are the rule:
     they are summed up here, all others by `recompute`.
     """
     rows, told, keys_of = requests_of(placed)
-    sums = [(key, lines[0][1][2], lines) for key, lines in told.items()]
-    made = [row for one in ready for row in one.sums]
-    twice = set(told)
-    for one in ready:
-        rows += one.lines
-        touched.requests.update(one.unsure)
-        for api_message_id, key in one.requests:
-            keys_of.setdefault(api_message_id, set()).add(key)
-        own = {row[1] for row in one.sums}
-        touched.requests.update(own & twice)
-        twice |= own
     if not rows:
         return
+    sums = [(key, lines[0][1][2], lines) for key, lines in told.items()]
     known = {
         api_message_id
         for (api_message_id,) in conn.execute(
@@ -183,10 +200,9 @@ def add_new(
     # A touched request may have a row already, whose lines were taken away in this batch.
     unsure = touched.requests
     unsure.update(key for key, api, _ in sums if api in known)
-    unsure.update(row[1] for row in made if row[2] in known)
-    made = [row for row in made if row[1] not in unsure]
-    made += [sum_up(key, lines) for key, _, lines in sums if key not in unsure]
-    conn.executemany(INSERT_USAGE, made)
+    conn.executemany(
+        _INSERT_USAGE, [sum_up(key, lines) for key, _, lines in sums if key not in unsure]
+    )
 
 
 def sum_up(key: str, lines: list[Teller]) -> tuple[Any, ...]:
