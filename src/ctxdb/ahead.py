@@ -19,7 +19,7 @@ from ctxdb.normalize import Event, Message
 from ctxdb.reader import Lines, ReaderDied, pack_lines, read_file, unpack_lines
 from ctxdb.ring import Ring
 from ctxdb.store.model import Ready, SourceFile, place_line
-from ctxdb.store.ready import ReadyFile, Seen
+from ctxdb.store.ready import Names, ReadyFile, Seen
 from ctxdb.store.scratch import Scratch, is_possible
 
 AHEAD_BYTES = 16 << 20  # read before they are asked for
@@ -32,7 +32,6 @@ class Task:
     """A file to read, and from where on."""
 
     path: str | bytes
-    file_id: int
     offset: int
     session_id: str | None
     agent_id: str | None
@@ -75,11 +74,11 @@ class _Batches:
         self.general = _Pile()
         self.waiting: set[int] = set()  # tasks with chunks in the general pile
 
-    def follower(self, task: Task) -> ReadyFile | None:
-        """Who makes the rows of a file, if that can be done."""
+    def follower(self, n: int, task: Task) -> ReadyFile | None:
+        """Who makes the rows of a file, if that can be done. Files go by their tasks' numbers."""
         if not task.is_new or not is_possible:
             return None
-        return ReadyFile(SourceFile(task.file_id, "", task.session_id, task.agent_id), self.seen)
+        return ReadyFile(SourceFile(n, "", task.session_id, task.agent_id), self.seen)
 
     def add(self, n: int, task: Task, follower: ReadyFile | None, found: Lines) -> None:
         """Add the next chunk of a task."""
@@ -90,7 +89,7 @@ class _Batches:
             wanted = n not in self.waiting
             ready = follower.make(chunk, number, self.scratch, wanted=wanted)
         else:
-            self._note(task, found)
+            self._note(n, task, found)
         if ready is not None:
             self.ready.add((n, pack_lines(found, records=False), tuple(ready)), found)
             if self._is_enough(self.ready):
@@ -101,10 +100,11 @@ class _Batches:
             if self._is_enough(self.general):
                 self.send_all()
 
-    def _note(self, task: Task, found: Lines) -> None:
-        file = SourceFile(task.file_id, "", task.session_id, task.agent_id)
+    def _note(self, n: int, task: Task, found: Lines) -> None:
+        file = SourceFile(n, "", task.session_id, task.agent_id)
         items = [place_line(r, file, "") for r in found.records if isinstance(r, Message)]
-        self.seen.note(items, [r for r in found.records if isinstance(r, Event)], file)
+        events = [r for r in found.records if isinstance(r, Event)]
+        self.seen.note(Names(items, events, file))
 
     def _is_enough(self, pile: _Pile) -> bool:
         return pile.size >= self.enough or pile.lines >= self.limits.lines
@@ -138,7 +138,7 @@ def _serve(tasks: Sequence[Task], limits: Limits, ring: Ring) -> None:
     batches = _Batches(ring, limits)
     try:
         for n, task in enumerate(tasks):
-            follower = batches.follower(task)
+            follower = batches.follower(n, task)
             in_agent_file = task.agent_id is not None
             lines = read_file(task.path, task.offset, in_agent_file=in_agent_file)
             while True:

@@ -14,11 +14,12 @@ import sqlite3
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.discover import scan
+from ctxdb.ahead import ReaderProcess, Task
+from ctxdb.discover import role_of, scan
 from ctxdb.errors import CtxdbError
-from ctxdb.ingest import SECOND_PROCESS_BYTES, Pass, Work
+from ctxdb.ingest import SECOND_PROCESS_BYTES, Pass, Work, read_ahead
 from ctxdb.store.connection import SIDE_FILES, open_aside
 from ctxdb.store.schema import prepare
 
@@ -35,7 +36,21 @@ MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass read
 
 
 class Building(Pass):
-    """A pass over a database that is thrown away if anything goes wrong."""
+    """A pass over a database that is thrown away if anything goes wrong.
+
+    The second process has been started before: it reads while the tables are made.
+    """
+
+    def __init__(
+        self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress, reader: Reading
+    ) -> None:
+        super().__init__(conn, roots, progress)
+        self.reader = reader
+
+    def _read(self, work: list[Work], _total: int) -> None:
+        numbers = {path: n for n, path in enumerate(self.reader.paths)}
+        by_task = {numbers[one.found.path]: one for one in work}
+        self._read_ahead(self.reader.process, by_task)
 
     def _is_time_to_commit(self) -> bool:
         return False  # nobody would see it
@@ -83,11 +98,23 @@ def _first(found: Scan) -> Scan:
     return found
 
 
+class Reading(NamedTuple):
+    """The second process, and what it reads."""
+
+    process: ReaderProcess
+    paths: list[str]
+
+
 def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) -> SyncReport:
     _remove(aside)  # of a building that was killed
-    with closing(open_aside(aside)) as conn:
+    tasks = []
+    for file in found.files:
+        role = role_of(file.path, file.root)
+        tasks.append(Task(file.path, 0, role.session_id, role.agent_id, is_new=True))
+    with closing(read_ahead(tasks)) as process, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
-        return Building(conn, roots, progress).run(found)
+        reading = Reading(process, [file.path for file in found.files])
+        return Building(conn, roots, progress, reading).run(found)
 
 
 def _put_in_place(aside: Path, path: Path) -> None:

@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -220,7 +220,8 @@ class Pass:
         self.lost = set()
         try:
             if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
-                self._read_ahead(work)
+                with closing(read_ahead([_task(one) for one in work])) as reader:
+                    self._read_ahead(reader, dict(enumerate(work)))
             else:
                 self._read_here(work)
         finally:
@@ -258,18 +259,15 @@ class Pass:
                 return
             at = found.end
 
-    def _read_ahead(self, work: list[Work]) -> None:
-        """Read in a second process, write in this one."""
-        tasks = [_task(one) for one in work]
-        limits = Limits(BATCH_BYTES, BATCH_LINES, self.first_batch_bytes)
-        self.open_paths = {one.item.file.id: one.item.open_path for one in work}
+    def _read_ahead(self, reader: ReaderProcess, work: dict[int, Work]) -> None:
+        """Read in a second process, write in this one. Files go by the numbers of their tasks."""
+        self.open_paths = {one.item.file.id: one.item.open_path for one in work.values()}
         (stored,) = self.conn.execute(
             "SELECT EXISTS (SELECT 1 FROM messages) OR EXISTS (SELECT 1 FROM events)"
         ).fetchone()
         self.is_first = not stored
-        straight.prepare(self.conn)
-        reader = ReaderProcess(tasks, limits)
-        unread = dict(enumerate(work))
+        straight.prepare(self.conn, {n: one.item.file.id for n, one in work.items()})
+        unread = dict(work)
         try:
             with write_transaction(self.conn):
                 fulltext.merge_later(self.conn)
@@ -278,31 +276,30 @@ class Pass:
         except ReaderDied:
             self._read_here(list(unread.values()))
         finally:
-            reader.close()
             self._commit()
             with suppress(sqlite3.Error):  # after an error the connection has had its day
                 straight.let_go(self.conn)
 
-    def _take_in(self, arrived: Arrived, work: list[Work], unread: dict[int, Work]) -> None:
-        if arrived.kind == FAILED:
-            self._failed(unread.pop(arrived.task), OSError(*arrived.value))
-        elif arrived.kind == LARGE:
-            one = unread.pop(arrived.task)
+    def _take_in(self, arrived: Arrived, work: dict[int, Work], unread: dict[int, Work]) -> None:
+        one = unread.pop(arrived.task, None)
+        if arrived.kind == FAILED and one is not None:
+            self._failed(one, OSError(*arrived.value))
+        elif arrived.kind == LARGE and one is not None:
             try:
                 for chunk in self._large(one, *arrived.value):
                     self._store([chunk])
             except OSError as e:
                 self._failed(one, e)
-        else:
-            chunks = []
-            for n, lines, ready in arrived.chunks:
+        chunks = []
+        for n, lines, ready in arrived.chunks:
+            if n in work and work[n].item.file.id not in self.lost:
                 chunk = lines.chunk(work[n].item.file)
                 chunk.ready = ready
                 chunks.append(chunk)
-            self._store(chunks, arrived.image)
-            for n, lines, _ in arrived.chunks:
-                if lines.at_end:
-                    unread.pop(n)
+        self._store(chunks, arrived.image)
+        for n, lines, _ in arrived.chunks:
+            if lines.at_end:
+                unread.pop(n, None)
 
     def _load(self, chunk: Chunk) -> bool:
         """Read a chunk again of which only the rows have come; False when it is not as it was."""
@@ -378,7 +375,6 @@ class Pass:
 
     def _store(self, chunks: list[Chunk], image: memoryview | bytes = b"") -> None:
         """Store a batch: of lines, or of chunks whose rows are in an image."""
-        chunks = [chunk for chunk in chunks if image or chunk.file.id not in self.lost]
         if not chunks:
             return
         if not self.conn.in_transaction:
@@ -389,7 +385,8 @@ class Pass:
         self.half_written = True
         try:
             if isinstance(batch, StraightBatch):
-                left = batch.take(chunks, image, self.lost, is_first=self.is_first)
+                numbered = {chunk.ready.number: chunk for chunk in chunks if chunk.ready}
+                left = batch.take(numbered, image, is_first=self.is_first)
             else:
                 batch.write(chunks)
             self.half_written = False
@@ -409,7 +406,7 @@ class Pass:
             self._commit()
         if left:
             self.lost.update(chunk.file.id for chunk in left if not self._load(chunk))
-            self._store(left)
+            self._store([chunk for chunk in left if chunk.file.id not in self.lost])
 
     def _count(self, chunk: Chunk) -> None:
         """A chunk has been stored."""
@@ -450,10 +447,15 @@ class Pass:
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
 
 
+def read_ahead(tasks: list[Task]) -> ReaderProcess:
+    """A second process that reads."""
+    return ReaderProcess(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
+
+
 def _task(one: Work) -> Task:
     file = one.item.file
     is_new = file.offset == 0 and file.generation == 0
-    return Task(one.item.open_path, file.id, file.offset, file.session_id, file.agent_id, is_new)
+    return Task(one.item.open_path, file.offset, file.session_id, file.agent_id, is_new)
 
 
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:

@@ -77,6 +77,17 @@ class Bad:
     reason: str
 
 
+def parse_plain(data: bytes) -> dict[str, Any] | None:
+    """The object that a line is; None for a line that `parse` must look at."""
+    if len(data) > BIG_LINE_BYTES and _too_heavy(data):
+        return None
+    try:
+        value = _loads(data)
+    except ValueError:
+        return None
+    return value if type(value) is dict else None
+
+
 def parse(data: bytes) -> Parsed | Bad | None:
     """Parse one line without its newline. None for a blank one. Never raises.
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Record, Skip, normalize, pack, unpack
-from ctxdb.parse import Bad, parse, tame
+from ctxdb.parse import Bad, parse, parse_plain, tame
 from ctxdb.store.model import Chunk, LineKey, SourceFile, Stat
 from ctxdb.tail import WANT_BYTES, Block, read_block
 
@@ -126,8 +126,20 @@ def read_lines(
             elif not parse_large:
                 found.is_large = True
                 return found
+        add, note = found.records.append, found.notes.append
         for line in block.lines:
-            _take(found, line, in_agent_file)
+            start, length, data = line
+            entry = parse_plain(data)
+            if entry is None:
+                _take(found, line, in_agent_file)
+                continue
+            # The usual line: the object's bytes are the line's, and so is its length.
+            try:
+                record = normalize(entry, start, length - 1, data, in_agent_file)
+            except Exception:
+                record = tamed(entry, start, length - 1, data, in_agent_file)
+            add(record)
+            note("")
         for start, length, data in block.oversize:
             found.counts["", "", "bad", "too_large"] += 1
             found.errors.append((start, length - 1, "too_large", excerpt(data)))
@@ -146,7 +158,7 @@ def _read_until(fd: int, offset: int, until: int) -> Block | None:
 
 
 def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> None:
-    """Parse and normalize one line."""
+    """Parse and normalize one line that is not as usual."""
     start, length, data = line
     parsed = parse(data)
     if parsed is None:
@@ -157,16 +169,6 @@ def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> No
         found.errors.append((start, length - 1, parsed.reason, excerpt(data)))
         return
     note = parsed.note
-    if len(parsed.objects) == 1 and not note:
-        # The usual line: the object's bytes are the line's, and so is its length.
-        entry = parsed.objects[0][2]
-        try:
-            record = normalize(entry, start, length - 1, data, in_agent_file)
-        except Exception:
-            record = tamed(entry, start, length - 1, data, in_agent_file)
-        found.records.append(record)
-        found.notes.append("")
-        return
     found.errors.append((start, length - 1, note, excerpt(data)))
     glued = []
     for at, size, entry in parsed.objects:

@@ -16,7 +16,7 @@ from ctxdb.normalize.records import Call, Fact, Message, Record, Result, Skip
 from ctxdb.normalize.sides import attachment_parts, event_record, side_data, system_parts
 from ctxdb.normalize.tools import notice_facts, read_call, read_result, result_facts
 from ctxdb.normalize.usage import usage_rows
-from ctxdb.normalize.values import base64_size, dict_of, dump, text_of
+from ctxdb.normalize.values import base64_size, dict_of, dump, text_of, texts_of
 
 THREADED = frozenset(("user", "assistant", "system", "attachment"))
 
@@ -52,8 +52,10 @@ def _block_keys(content: Any) -> str | None:
 
 
 def _images(content: Any) -> list[dict[str, Any]]:
-    found = []
-    for block in content if type(content) is list else ():
+    found: list[dict[str, Any]] = []
+    if type(content) is not list:
+        return found
+    for block in content:
         if type(block) is dict and block.get("type") in ("image", "document"):
             source = dict_of(block.get("source"))
             found.append(
@@ -86,14 +88,16 @@ def _one_block(block: Any, record: Message) -> bool:
     return True
 
 
+_OF_MESSAGE = ("model", "id", "stop_reason")
+
+
 def _assistant(entry: dict[str, Any], record: Message) -> None:
     message = dict_of(entry.get("message"))
-    record.model = text_of(message.get("model"))
-    record.api_message_id = text_of(message.get("id"))
+    model, record.api_message_id, record.stop_reason = texts_of(message, _OF_MESSAGE)
+    record.model = model
     record.request_id = text_of(entry.get("requestId"))
-    record.stop_reason = text_of(message.get("stop_reason"))
     content = message.get("content")
-    synthetic = record.model == "<synthetic>" or entry.get("isApiErrorMessage") is True
+    synthetic = model == "<synthetic>" or entry.get("isApiErrorMessage") is True
     record.kind = "synthetic" if synthetic else "assistant"
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
         record.usage = usage_rows(entry, message)
@@ -203,6 +207,10 @@ _READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
 }
 
 
+_OF_ENTRY = ("uuid", "parentUuid", "agentId", "timestamp")
+_OF_LINE = ("version", "sessionId", "cwd", "gitBranch", "slug", "entrypoint", "session_id")
+
+
 def _threaded(
     entry: dict[str, Any],
     start: int,
@@ -210,44 +218,47 @@ def _threaded(
     in_agent_file: bool,
     wrapper: dict[str, Any] | None,
 ) -> Message:
-    outer = wrapper if wrapper is not None else entry
-    get = outer.get
-    forked = dict_of(entry.get("forkedFrom"))
-    agent = text_of(entry.get("agentId"))
+    uuid, parent, agent, at = texts_of(entry, _OF_ENTRY)
+    outer = entry
     if wrapper is not None:
+        outer = wrapper
         agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or agent
+        at = at or text_of(wrapper.get("timestamp"))
+    version, session, cwd, branch, slug, entrypoint, process = texts_of(outer, _OF_LINE)
+    forked = dict_of(entry["forkedFrom"]) if "forkedFrom" in entry else None
     sidechain = (
         wrapper is not None
         or in_agent_file
         or agent is not None
         or entry.get("isSidechain") is True
     )
+    what = entry["type"]
     record = Message(
         start,
         length,
         outer["type"],
-        text_of(get("version")) or "",
-        text_of(entry.get("uuid")),
-        text_of(entry.get("parentUuid")),
-        text_of(get("sessionId")),
+        version or "",
+        uuid,
+        parent,
+        session,
         agent,
-        text_of(entry.get("timestamp")) or text_of(get("timestamp")),
+        at,
         wrapper is not None,
-        text_of(forked.get("messageUuid")),
-        text_of(forked.get("sessionId")),
+        text_of(forked.get("messageUuid")) if forked else None,
+        text_of(forked.get("sessionId")) if forked else None,
         entry.get("sessionKind") == "bg",
-        entry["type"],
+        what,
         None,
         "",
         1 if sidechain else 0,
     )
-    record.cwd = text_of(get("cwd"))
-    record.git_branch = text_of(get("gitBranch"))
-    record.slug = text_of(get("slug"))
-    record.entrypoint = text_of(get("entrypoint"))
-    process = text_of(get("session_id"))
-    record.process_session = process if process != record.session_id else None
-    _READERS[record.type](entry, record)
+    record.cwd = cwd
+    record.git_branch = branch
+    record.slug = slug
+    record.entrypoint = entrypoint
+    if process != session:
+        record.process_session = process
+    _READERS[what](entry, record)
     return record
 
 

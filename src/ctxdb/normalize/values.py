@@ -19,6 +19,17 @@ def text_of(value: Any) -> str | None:
     return value if type(value) is str and value else None
 
 
+_TEXTS = frozenset((str, type(None)))
+
+
+def texts_of(entry: dict[str, Any], keys: tuple[str, ...]) -> list[str | None]:
+    """What text_of says of each of these fields, all at once: mostly they are as they should be."""
+    found = list(map(entry.get, keys))
+    if not _TEXTS.issuperset(map(type, found)) or "" in found:
+        return [text_of(value) for value in found]
+    return found
+
+
 def dict_of(value: Any) -> dict[str, Any]:
     """The value if it is an object, else an empty one."""
     return value if type(value) is dict else {}

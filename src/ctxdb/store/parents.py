@@ -80,6 +80,8 @@ class Parents:
 
     def name_sidechains(self, placed: list[Placed]) -> None:
         """Version 1.0 keeps agents inside the main file: one agent per sidechain root."""
+        if not any(item.agent_id is None and item.rec.is_sidechain for item in placed):
+            return
         named: dict[str, str | None] = {}
         for item in placed:
             rec = item.rec

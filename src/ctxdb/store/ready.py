@@ -11,7 +11,6 @@ another file (`Seen`) or with what is stored.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -49,48 +48,65 @@ class Seen:
         self.threads: dict[Thread, int] = {}  # the file that has lines of it
         self.events: dict[tuple[int, str | None], int] = {}
 
-    def note(self, items: list[Placed], events: list[Event], file: SourceFile) -> None:
+    def note(self, names: Names) -> None:
         """Remember the names of lines."""
-        self.uuids.update(hash(item.rec.uuid) for item in items)
-        self.uuids.update(hash(item.rec.forked_from) for item in items if item.rec.forked_from)
-        for item in items:
-            rec = item.rec
-            self.calls.update(hash(call.tool_use_id) for call in rec.calls or ())
-            self.calls.update(hash(result.tool_use_id) for result in rec.results or ())
-            if rec.usage and rec.api_message_id is not None:
-                self.api_messages.add(hash(rec.api_message_id))
-        for thread in _threads(items, file):
-            self.threads.setdefault(thread, file.id)
-        for event in events:
-            self.events.setdefault((event.line_hash, file.session_id), file.id)
+        self.uuids.update(names.uuids)
+        self.calls.update(map(hash, names.calls))
+        self.calls.update(map(hash, names.results))
+        self.api_messages.update(names.api_messages)
+        for thread in names.threads:
+            self.threads.setdefault(thread, names.file_id)
+        for event in names.events:
+            self.events.setdefault(event, names.file_id)
 
-    def knows(
-        self, items: list[Placed], pairs: set[str], events: list[Event], file: SourceFile
-    ) -> bool:
+    def knows(self, names: Names, pairs: set[str]) -> bool:
         """Whether anything of these lines has been there before, or stands in another file."""
+        file_id = names.file_id
         return not (
-            self.uuids.isdisjoint([hash(item.rec.uuid) for item in items])
+            self.uuids.isdisjoint(names.uuids)
             and self.calls.isdisjoint(map(hash, pairs))
-            and all(self.threads.get(t, file.id) == file.id for t in _threads(items, file))
-            and all(
-                self.events.get((event.line_hash, file.session_id), file.id) == file.id
-                for event in events
-            )
+            and all(self.threads.get(thread, file_id) == file_id for thread in names.threads)
+            and all(self.events.get(event, file_id) == file_id for event in names.events)
         )
 
 
-def _threads(items: Iterable[Placed], file: SourceFile) -> set[Thread]:
-    """The threads that lines are of. A replay can only be in the thread of its original."""
-    threads: set[Thread] = set()
-    for session_id, agent_id in {(item.session_id, item.agent_id) for item in items}:
-        threads.add((session_id, thread_of(agent_id)))
-        if file.agent_id is None:
-            threads.add((session_id, None))
-            threads.add((session_id, "side"))
-    for item in items:
-        if item.rec.forked_session is not None:
-            threads.add((item.rec.forked_session, thread_of(item.agent_id)))
-    return threads
+class Names:
+    """The names that lines of a file have."""
+
+    def __init__(self, items: list[Placed], events: list[Event], file: SourceFile) -> None:
+        records = [item.rec for item in items]
+        self.file_id = file.id
+        self.uuids = [hash(rec.uuid) for rec in records]
+        self.uuids += [hash(rec.forked_from) for rec in records if rec.forked_from is not None]
+        self.calls = [call.tool_use_id for rec in records if rec.calls for call in rec.calls]
+        self.results = [one.tool_use_id for rec in records if rec.results for one in rec.results]
+        self.api_messages = [
+            hash(rec.api_message_id)
+            for rec in records
+            if rec.usage and rec.api_message_id is not None
+        ]
+        self.events = [(event.line_hash, file.session_id) for event in events]
+        # A replay can only be in the thread of its original.
+        self.threads: set[Thread] = set()
+        for session_id, agent_id in {(item.session_id, item.agent_id) for item in items}:
+            self.threads.add((session_id, thread_of(agent_id)))
+            if file.agent_id is None:
+                self.threads.add((session_id, None))
+                self.threads.add((session_id, "side"))
+        self.threads.update(
+            (item.rec.forked_session, thread_of(item.agent_id))
+            for item in items
+            if item.rec.forked_session is not None
+        )
+
+    def pairs(self) -> set[str]:
+        """Calls that stand with their results, each once, under an id that is nobody else's."""
+        results = Counter(self.results)
+        return {
+            tool_use_id
+            for tool_use_id, n in Counter(self.calls).items()
+            if n == 1 and results.get(tool_use_id) == 1 and is_unique_id(tool_use_id)
+        }
 
 
 class _Turns(ReadingOrder):
@@ -179,7 +195,7 @@ class ReadyFile:
         if self.lines > MAX_LINES:  # what came before is too much to be remembered
             self.replays.seen.clear()
             self.equal.clear()
-            self.seen.note(items, events, file)
+            self.seen.note(Names(items, events, file))
             return None
         is_ready = self._all_new(items) and wanted
         chain = _Chain()
@@ -195,13 +211,14 @@ class ReadyFile:
         event_rows = [
             (number, file.id, *event_values(event, file, self._nth(event))) for event in events
         ]
-        pairs = _pairs(items)
-        is_ready = is_ready and not self.seen.knows(items, pairs, events, file)
+        names = Names(items, events, file)
+        pairs = names.pairs()
+        is_ready = is_ready and not self.seen.knows(names, pairs)
         ready = None
         if is_ready:
             ready = self._ready(chunk, number, scratch, items, pairs, chain, events)
             scratch.add("events", event_rows)
-        self.seen.note(items, events, file)
+        self.seen.note(names)
         return ready
 
     def _nth(self, event: Event) -> int:
@@ -227,10 +244,9 @@ class ReadyFile:
             else:
                 seen.add(uuid)
             if rec.block_keys and rec.timestamp is not None:
-                moment = (item.session_id, rec.timestamp)
                 thread = item.agent_id or ("side" if rec.is_sidechain else None)
-                voice = (rec.type, thread, rec.api_message_id)
-                if self.replays.add(moment, voice, rec.block_keys):
+                key = (item.session_id, rec.timestamp, rec.type, thread, rec.api_message_id)
+                if self.replays.add(key, rec.block_keys):
                     is_new = False
         return is_new
 
@@ -263,7 +279,7 @@ class ReadyFile:
         file_id = self.file.id
         scratch.add(
             "messages",
-            [(number, file_id, item.turn_id or 0, *line_values(item)) for item in items],
+            [(number, file_id, item.turn_id or 0, *line_values(item)[:-2]) for item in items],
         )
         scratch.add("tools", [(number, *tool.values()) for tool in tools])
         scratch.add("lines", [(number, *line) for line in lines])
@@ -337,27 +353,19 @@ def _speaker(item: Placed) -> tuple[Any, ...]:
     return item.id, rec.uuid, item.session_id, item.agent_id, rec.timestamp, slot
 
 
-def _pairs(items: list[Placed]) -> set[str]:
-    """Calls that stand with their results, each once, under an id that is nobody else's."""
-    calls = Counter(call.tool_use_id for item in items for call in item.rec.calls or ())
-    results = Counter(one.tool_use_id for item in items for one in item.rec.results or ())
-    return {
-        tool_use_id
-        for tool_use_id, n in calls.items()
-        if n == 1 and results.get(tool_use_id) == 1 and is_unique_id(tool_use_id)
-    }
-
-
 def _join(join: ToolJoin, items: list[Placed], pairs: set[str]) -> list[tuple[Any, ...]]:
     """Join calls with their results; says which stand alone, or not for sure together."""
     loose: list[tuple[Any, ...]] = []
     for item in items:
-        for call in item.rec.calls or ():
+        rec = item.rec
+        if not rec.calls and not rec.results:
+            continue
+        for call in rec.calls or ():
             if call.tool_use_id in pairs:
                 join.add_call(call, item)
             else:
                 loose.append((item.id, tuple(call), None))
-        for result in item.rec.results or ():
+        for result in rec.results or ():
             if result.tool_use_id in pairs:
                 join.add_result(result, item)
             else:

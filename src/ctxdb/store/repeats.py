@@ -38,9 +38,9 @@ class Repeats:
                 repeated = repeated or key in known
                 known.add(key)
             if rec.block_keys and rec.timestamp is not None:
-                moment = (item.session_id, rec.timestamp)
-                voice = (rec.type, thread_of(item.agent_id), rec.api_message_id)
-                if replayed.add(moment, voice, rec.block_keys):
+                thread = thread_of(item.agent_id)
+                said = (item.session_id, rec.timestamp, rec.type, thread, rec.api_message_id)
+                if replayed.add(said, rec.block_keys):
                     repeated = True
             if repeated:
                 again.append(item)
@@ -109,7 +109,7 @@ class Repeats:
             " WHERE c.block_keys IS NOT NULL",
             (orjson.dumps(sorted(t for t in times if t)).decode(),),
         ):
-            found.add((session_id, at), (kind, thread_of(agent_id), api_id), keys)
+            found.add((session_id, at, kind, thread_of(agent_id), api_id), keys)
         return found
 
     def _count_equal_lines(self, items: list[Placed]) -> None:

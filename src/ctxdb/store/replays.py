@@ -83,11 +83,13 @@ class SeenReplays:
     """What was said at each moment so far."""
 
     def __init__(self) -> None:
-        self.seen: dict[tuple[Moment, Voice], BlockSets | str] = {}
+        self.seen: dict[tuple[str | None, ...], BlockSets | str] = {}
 
-    def add(self, moment: Moment, voice: Voice, keys: str) -> bool:
-        """Add what a line says; True when one before it said the same, or part of it, or more."""
-        key = (moment, voice)
+    def add(self, key: tuple[str | None, ...], keys: str) -> bool:
+        """Add what a line says; True when one before it said the same, or part of it, or more.
+
+        `key` is all that a replay and its original have in common: moment and voice.
+        """
         others = self.seen.get(key)
         if others is None:
             self.seen[key] = keys  # mostly there is no second one

@@ -20,8 +20,9 @@ Row = tuple[Any, ...]
 
 # Columns that hold numbers of rows have the name of the table that they are of, or `slot`: which of
 # the batch's turns is meant (straight.py).
+READY_COLUMNS = MESSAGE_COLUMNS[:-2]  # of messages; the last two are for lines without uuid
 TABLES = {
-    "messages": ("chunk", "file", "slot", *MESSAGE_COLUMNS),
+    "messages": ("chunk", "file", "slot", *READY_COLUMNS),
     "tools": ("chunk", "message", "result_message", "slot", *TOOL_COLUMNS),
     "events": ("chunk", "file", *EVENT_COLUMNS),
     "lines": ("chunk", "message", *LINE_COLUMNS),
@@ -31,8 +32,8 @@ _INSERT = {
     table: f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
     for table, columns in TABLES.items()
 }
-# Of memory: most rows are then in one piece, whatever text they hold.
-_PAGE_BYTES = 65536
+# Measured: larger and smaller ones are both slower to fill.
+_PAGE_BYTES = 8192
 
 is_possible = hasattr(sqlite3.Connection, "serialize")  # SQLite can be built without
 

@@ -19,7 +19,7 @@ from ctxdb.store.batch import Batch
 from ctxdb.store.events import EVENT_COLUMNS, EventRows
 from ctxdb.store.model import Chunk, Placed, Ready, SourceFile
 from ctxdb.store.replays import thread_of
-from ctxdb.store.rows import MESSAGE_COLUMNS
+from ctxdb.store.scratch import READY_COLUMNS
 from ctxdb.store.tools import (
     INSERT_FILE,
     INSERT_GIT,
@@ -36,12 +36,13 @@ def _columns(names: tuple[str, ...]) -> str:
     return ", ".join(f"r.{name}" for name in names)
 
 
+_FILE = "LEFT JOIN temp.files f ON f.task = r.file"
 _TURN = "LEFT JOIN temp.slots s ON s.slot = r.slot"
 # What is taken over: the rows, by the number of the last message, call or event before them.
 _TAKE_MESSAGES = (
-    f"INSERT INTO messages (id, source_file_id, turn_id, {', '.join(MESSAGE_COLUMNS)})"
-    f" SELECT r.rowid + :messages, r.file, s.turn_id, {_columns(MESSAGE_COLUMNS)}"
-    f" FROM ready.messages r {_TURN}"
+    f"INSERT INTO messages (id, source_file_id, turn_id, {', '.join(READY_COLUMNS)})"
+    f" SELECT r.rowid + :messages, f.id, s.turn_id, {_columns(READY_COLUMNS)}"
+    f" FROM ready.messages r {_FILE} {_TURN}"
 )
 _TAKE_TOOLS = (
     f"INSERT INTO tool_uses (id, message_id, result_message_id, turn_id, {', '.join(TOOL_COLUMNS)})"
@@ -50,7 +51,7 @@ _TAKE_TOOLS = (
 )
 _TAKE_EVENTS = (
     f"INSERT INTO events (id, source_file_id, {', '.join(EVENT_COLUMNS)})"
-    f" SELECT r.rowid + :events, r.file, {_columns(EVENT_COLUMNS)} FROM ready.events r"
+    f" SELECT r.rowid + :events, f.id, {_columns(EVENT_COLUMNS)} FROM ready.events r {_FILE}"
 )
 _TAKE_LINES = (
     f"INSERT INTO _usage_lines (message_id, {', '.join(LINE_COLUMNS)})"
@@ -70,15 +71,18 @@ _INDEX_TOOLS = (
 )
 
 
-def prepare(conn: sqlite3.Connection) -> None:
-    """Make room beside the database for the rows of a batch."""
+def prepare(conn: sqlite3.Connection, files: dict[int, int]) -> None:
+    """Make room beside the database for the rows of a batch; files are those of the tasks."""
     conn.execute("ATTACH ':memory:' AS ready")
     conn.execute("CREATE TEMP TABLE slots (slot INTEGER PRIMARY KEY, turn_id INTEGER)")
+    conn.execute("CREATE TEMP TABLE files (task INTEGER PRIMARY KEY, id INTEGER)")
+    conn.executemany("INSERT INTO temp.files VALUES (?, ?)", list(files.items()))
 
 
 def let_go(conn: sqlite3.Connection) -> None:
     """Give that room back."""
     conn.execute("DROP TABLE temp.slots")
+    conn.execute("DROP TABLE temp.files")
     conn.execute("DETACH ready")
 
 
@@ -86,21 +90,23 @@ class StraightBatch(Batch):
     """A batch of chunks whose rows were made ready."""
 
     def take(
-        self, chunks: list[Chunk], image: bytes | memoryview, lost: set[int], *, is_first: bool
+        self, chunks: dict[int, Chunk], image: bytes | memoryview, *, is_first: bool
     ) -> list[Chunk]:
-        """Store the chunks whose rows are in an image; gives back those that could not be.
+        """Store chunks by their numbers in an image, which may hold others that nobody wants.
 
-        These are the chunks of files that are `lost`, and those that must go the general way. In
-        the first run nothing was stored before, so nothing needs to be looked up.
+        Gives back those that must go the general way. In the first run nothing was stored before,
+        so nothing needs to be looked up.
         The caller has begun the transaction and commits it.
         """
         self.is_first = is_first
         self.conn.deserialize(image, name="ready")
-        known = lost if is_first else lost | known_files(self.conn, chunks)
-        left = [n for n, chunk in enumerate(chunks) if chunk.file.id in known]
-        self.where = f" WHERE r.chunk NOT IN ({', '.join(map(str, left))})" if left else ""
-        self.write([chunk for chunk in chunks if chunk.file.id not in known])
-        return [chunk for chunk in chunks if chunk.file.id in known]
+        known = set() if is_first else known_files(self.conn, chunks)
+        wanted = [n for n, chunk in chunks.items() if chunk.file.id not in known]
+        self.where = ""
+        if wanted != list(range(len(wanted))) or len(wanted) < len(chunks):
+            self.where = f" WHERE r.chunk IN ({', '.join(map(str, wanted))})"
+        self.write([chunks[n] for n in wanted])
+        return [chunk for chunk in chunks.values() if chunk.file.id in known]
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store chunks whose rows have been brought along."""
@@ -304,11 +310,10 @@ class _Part:
         self.speakers = {row[0]: row for row in ready.speakers}
 
 
-def known_files(conn: sqlite3.Connection, chunks: list[Chunk]) -> set[int]:
+def known_files(conn: sqlite3.Connection, chunks: dict[int, Chunk]) -> set[int]:
     """Files whose chunks have something to do with what is stored."""
-    by_chunk = [chunk.file.id for chunk in chunks]
     known = {
-        by_chunk[n]
+        chunks[n].file.id
         for (n,) in conn.execute(
             "SELECT r.chunk FROM ready.messages r CROSS JOIN messages m ON m.uuid = r.uuid"
             " UNION SELECT r.chunk FROM ready.messages r CROSS JOIN message_copies c"
@@ -320,8 +325,9 @@ def known_files(conn: sqlite3.Connection, chunks: list[Chunk]) -> set[int]:
             "  ON e.line_hash = r.line_hash"
             "  WHERE e.file_session = r.file_session AND e.nth = r.nth"
         )
+        if n in chunks
     }
-    named = [(chunk.file, _threads(chunk)) for chunk in chunks]
+    named = [(chunk.file, _threads(chunk)) for chunk in chunks.values()]
     threads = _known_threads(conn, named)
     known.update(file.id for file, own in named if not threads.isdisjoint(own))
     return known

@@ -51,9 +51,13 @@ def counted(
 ) -> Counter[LineKey]:
     """The lines of a chunk's new entries and events, its skipped, blank and bad ones."""
     counts: Counter[LineKey] = Counter(chunk.counts)
-    for item in items:
-        if item.fresh and item.note is not None:
-            counts[item.rec.line_type, item.rec.version, "stored", item.note] += 1
+    counts.update(
+        [
+            (item.rec.line_type, item.rec.version, "stored", item.note)
+            for item in items
+            if item.fresh and item.note is not None
+        ]
+    )
     for record, note in zip(chunk.records, chunk.notes, strict=True):
         if type(record) is Message or note is None:
             continue
