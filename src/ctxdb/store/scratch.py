@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from ctxdb.store.connection import open_scratch
 from ctxdb.store.events import EVENT_COLUMNS
 from ctxdb.store.rows import MESSAGE_COLUMNS
 from ctxdb.store.tools import TOOL_COLUMNS
@@ -32,8 +33,6 @@ _INSERT = {
     table: f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
     for table, columns in TABLES.items()
 }
-# Measured: larger and smaller ones are both slower to fill.
-_PAGE_BYTES = 8192
 
 is_possible = hasattr(sqlite3.Connection, "serialize")  # SQLite can be built without
 
@@ -42,9 +41,7 @@ class Scratch:
     """The rows of one batch."""
 
     def __init__(self) -> None:
-        self.conn = sqlite3.connect(":memory:", isolation_level=None)
-        self.conn.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
-        self.conn.execute("PRAGMA journal_mode = OFF")
+        self.conn = open_scratch()
         for table, columns in TABLES.items():
             self.conn.execute(f"CREATE TABLE {table} ({', '.join(columns)})")
         self.conn.execute("BEGIN")
