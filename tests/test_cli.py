@@ -46,7 +46,7 @@ class FakeReport:
 
 
 class Backend:
-    """Stands in for ctxdb.ingest, ctxdb.status and ctxdb.verify, and remembers what it was told."""
+    """Stands in for ctxdb.sync, ctxdb.status and ctxdb.verify, and remembers what it was told."""
 
     def __init__(self) -> None:
         self.report = FakeReport()
@@ -70,7 +70,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
         monkeypatch.setitem(sys.modules, module, stand_in)
 
     replace(
-        "ctxdb.ingest",
+        "ctxdb.sync",
         "sync",
         lambda config, *, wait, progress: backend.answer("sync", config, wait=wait),
     )
@@ -338,7 +338,7 @@ class Report:
 def work(*_, **__):
     print("at work", flush=True)
     time.sleep(30)
-module("ingest", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
+module("sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
 module("status", collect=lambda config: Report())
 from ctxdb.entry import main
 main()

@@ -387,13 +387,13 @@ def test_case_35_a_file_deleted_between_looking_and_reading_is_missing_next_time
     other = world.file(f"z/{OTHER_SESSION}.jsonl")
     world.write(lines(5, sessionId=OTHER_SESSION), other)
     world.write(lines(0, 1))
-    real = reader.read_file
+    real = ingest.read_file
 
-    def delete_first(task: Any) -> Any:
+    def delete_first(*args: Any, **named: Any) -> Any:
         world.main.unlink(missing_ok=True)
-        return real(task)
+        return real(*args, **named)
 
-    monkeypatch.setattr(reader, "read_file", delete_first)
+    monkeypatch.setattr(ingest, "read_file", delete_first)
     report = world.sync()
     assert report.problems == []
     monkeypatch.undo()

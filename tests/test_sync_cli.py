@@ -67,7 +67,7 @@ class Terminal(NamedTuple):
 EAGER = """
 from ctxdb import ingest, progress
 progress.FIRST_DRAW_SECONDS = progress.REDRAW_SECONDS = 0.0
-ingest.BATCH_BYTES = ingest.Pass.first_batch_bytes = 1 << 18
+ingest.BATCH_BYTES = 1 << 18
 from ctxdb.entry import main
 main()
 """
@@ -390,7 +390,7 @@ import sys, time
 from ctxdb import ingest
 left = int(sys.argv.pop(1))
 real = ingest.Pass._store
-def store(self, chunks):
+def store(self, chunks, image=b""):
     global left
     left -= 1
     if left < 0:
@@ -398,7 +398,7 @@ def store(self, chunks):
         while True:
             self.progress.advance(0)
             time.sleep(0.01)
-    real(self, chunks)
+    real(self, chunks, image)
 ingest.Pass._store = store
 ingest.SECOND_PROCESS_BYTES = 1
 from ctxdb.entry import main

@@ -42,7 +42,7 @@ BATCH_LINES = 8000
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.
 COMMIT_BYTES = 48 << 20
-SECOND_PROCESS_BYTES = 24 << 20  # less than this is read before a second process has started
+SECOND_PROCESS_BYTES = 8 << 20  # less than this is read before a second process has started
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -62,8 +62,6 @@ class Work:
 
 class Pass:
     """One pass with one writer connection."""
-
-    first_batch_bytes = BATCH_BYTES // 8  # two processes are at work the sooner
 
     def __init__(self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress) -> None:
         self.conn = conn
@@ -231,7 +229,6 @@ class Pass:
         """Read and write in turns."""
         batch: list[Chunk] = []
         size = lines = 0
-        enough = self.first_batch_bytes
         for done, one in enumerate(work):
             if self._is_time_to_stop(size + self.uncommitted, work[done:]):
                 break
@@ -240,9 +237,9 @@ class Pass:
                     batch.append(found)
                     size += found.end - found.start
                     lines += found.lines
-                    if size >= enough or lines >= BATCH_LINES:
+                    if size >= BATCH_BYTES or lines >= BATCH_LINES:
                         self._store(batch)
-                        batch, size, lines, enough = [], 0, 0, BATCH_BYTES
+                        batch, size, lines = [], 0, 0
             except OSError as e:
                 self._failed(one, e)
         self._store(batch)

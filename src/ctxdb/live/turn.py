@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.discover import FoundFile, Scan, store_path
-from ctxdb.ingest import BATCH_BYTES, Pass, Work, differs
+from ctxdb.ingest import Pass, Work, differs
 from ctxdb.progress import NullProgress
 from ctxdb.report import SyncReport
 from ctxdb.store import sources
@@ -40,8 +40,6 @@ class Limits:
 
 class Turn(Pass):
     """What is new in some files."""
-
-    first_batch_bytes = BATCH_BYTES  # each batch costs something, however small it is
 
     def __init__(self, conn: sqlite3.Connection, limits: Limits | None = None) -> None:
         super().__init__(conn, (), NullProgress())
