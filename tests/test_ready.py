@@ -53,13 +53,14 @@ def test_ready_rows_are_the_rows_of_the_general_way(
     monkeypatch: pytest.MonkeyPatch, built: str, chunks: str, batches: str
 ) -> None:
     monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
-    if built == "aside":
-        monkeypatch.setattr(build, "MIN_BYTES", 1)
     if chunks == "a few lines":
         small_chunks(monkeypatch)
     if batches == "small":
         monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
     with lab() as one:
+        if built == "aside":
+            monkeypatch.setattr(build, "MIN_BYTES", 1)
+            one.db.unlink()
         demo(one)
         one.sync()
         one.must_verify()

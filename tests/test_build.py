@@ -1,0 +1,255 @@
+"""A first sync builds its database aside: it is all there, or nothing is."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctxdb import ahead, build, ingest, reader
+from ctxdb.demo import write_demo
+from ctxdb.discover import Scan
+from lab import Content, Lab, lab, must_equal
+
+SESSION = "5e551000-0000-4000-8000-00000000000a"
+
+
+@pytest.fixture
+def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """The demo's transcripts, and no database."""
+    monkeypatch.setattr(build, "MIN_BYTES", 1)
+    monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
+    with lab() as made:
+        made.db.unlink()
+        write_demo(made.root)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def in_place() -> Content:
+    """What an ordinary sync of the same makes."""
+    with lab() as made:
+        write_demo(made.root)
+        made.sync()
+        return made.content()
+
+
+def must_be_whole(one: Lab, expected: Content) -> None:
+    one.must_verify()
+    must_equal(expected, one.content())
+    names = {path.name for path in one.db.parent.iterdir()}
+    assert names <= {"ctxdb.db", "ctxdb.db.lock", "ctxdb.db-wal", "ctxdb.db-shm"}
+
+
+def line(text: str) -> bytes:
+    entry = {
+        "type": "user",
+        "uuid": "00000001-0000-4000-8000-000000000000",
+        "sessionId": SESSION,
+        "timestamp": "2026-08-24T22:43:22.764Z",
+        "message": {"role": "user", "content": text},
+    }
+    return json.dumps(entry).encode() + b"\n"
+
+
+def test_a_built_database_is_private_complete_and_says_so(one: Lab, in_place: Content) -> None:
+    report = one.sync()
+    must_be_whole(one, in_place)
+    assert stat.S_IMODE(one.db.stat().st_mode) == 0o600
+    files, lines = one.rows("SELECT count(*), sum(lines) FROM source_files")[0]
+    assert (report.files, report.new_files, report.lines_read) == (files, files, lines)
+    assert report.grown_files == 0
+    assert one.sync().lines_read == 0
+    with closing(sqlite3.connect(one.db)) as conn:
+        assert conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_database_that_is_there_is_added_to_in_place(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.db.touch()
+    monkeypatch.setattr(build, "open_aside", lambda _: pytest.fail("there is a database"))
+    one.sync()
+    must_be_whole(one, in_place)
+
+
+# Waits for ever where the n-th batch of the building is to be stored.
+STALLED = """
+import sys, time
+from ctxdb import build, ingest
+left = int(sys.argv.pop(1))
+real = build.Building._store
+def store(self, chunks, image=b""):
+    global left
+    left -= 1
+    if left < 0:
+        print("here", flush=True)
+        time.sleep(600)
+    real(self, chunks, image)
+build.Building._store = store
+build.MIN_BYTES = 1
+ingest.BATCH_BYTES = 20_000
+from ctxdb.entry import main
+main()
+"""
+
+
+def stop_a_building(one: Lab, batches: int, with_signal: int) -> int:
+    child = subprocess.Popen(
+        [sys.executable, "-c", STALLED, str(batches), "--db", one.db, "sync", "--root", one.root],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        process_group=0,
+    )
+    with child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "here\n"
+        assert not one.db.exists()
+        os.killpg(child.pid, with_signal)
+    return child.returncode
+
+
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_a_building_that_is_killed_leaves_no_database_and_the_next_sync_has_it_all(
+    one: Lab, in_place: Content, batches: int
+) -> None:
+    assert stop_a_building(one, batches, signal.SIGKILL) == -signal.SIGKILL
+    assert not one.db.exists()
+    assert one.db.with_name("ctxdb.db-building").exists()
+    one.sync()
+    must_be_whole(one, in_place)
+
+
+def test_control_c_while_building_leaves_nothing_behind(one: Lab, in_place: Content) -> None:
+    assert stop_a_building(one, 1, signal.SIGINT) == 130
+    assert {path.name for path in one.db.parent.iterdir()} == {"ctxdb.db.lock"}
+    one.sync()
+    must_be_whole(one, in_place)
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ("open_aside", sqlite3.OperationalError("unable to open database file")),
+        ("prepare", sqlite3.OperationalError("database or disk is full")),
+        ("_put_in_place", OSError(errno.ENOSPC, "No space left on device")),
+    ],
+)
+def test_what_cannot_be_built_aside_is_read_in_place(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
+) -> None:
+    def fail(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(build, where, fail)
+    one.sync()
+    must_be_whole(one, in_place)
+
+
+def test_a_database_that_comes_while_one_is_built_stays(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = build._put_in_place
+
+    def put(aside: Path, path: Path) -> None:
+        with closing(sqlite3.connect(path)) as conn:
+            conn.execute("CREATE TABLE mine (a)")
+            conn.execute("PRAGMA application_id = 1129601092")  # ours
+        real(aside, path)
+
+    monkeypatch.setattr(build, "_put_in_place", put)
+    one.sync()
+    assert one.rows("SELECT count(*) FROM mine") == [(0,)]
+    one.must_verify()
+    assert one.content()["messages"] == in_place["messages"]
+
+
+def test_a_file_system_without_links_is_enough(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: Any) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    one.sync()
+    must_be_whole(one, in_place)
+
+
+def test_what_is_too_much_to_be_built_is_read_afterwards(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "MAX_BYTES", 60_000)
+    report = one.sync()
+    must_be_whole(one, in_place)
+    assert one.rows("SELECT count(*), sum(lines) FROM source_files") == [
+        (report.new_files, report.lines_read)
+    ]
+
+
+def test_a_huge_line_waits_for_the_database_in_which_it_is_announced(
+    one: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "LARGE_LINE_BYTES", 20_000)
+    one.put(f"p/{SESSION}.jsonl", line("x" * 30_000))
+    announced: list[str] = []
+    real = ingest.Pass._huge_line
+
+    def huge(self: ingest.Pass, *args: Any) -> Any:
+        announced.append(self.conn.execute("PRAGMA journal_mode").fetchone()[0])
+        return real(self, *args)
+
+    monkeypatch.setattr(ingest.Pass, "_huge_line", huge)
+    one.sync()
+    one.must_verify()
+    assert announced
+    assert set(announced) == {"wal"}
+    assert one.rows(f"SELECT length(text) FROM messages WHERE session_id = '{SESSION}'") == [
+        (30_000,)
+    ]
+
+
+def test_a_file_that_goes_away_while_the_tables_are_made_is_no_matter(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = build.scan
+    gone = one.put(f"p/{SESSION}.jsonl", line("gone"))
+
+    def find_and_lose(roots: list[str]) -> Scan:
+        found = real(roots)
+        gone.unlink()
+        return found
+
+    monkeypatch.setattr(build, "scan", find_and_lose)
+    assert one.sync().problems == []
+    gone.parent.rmdir()
+    must_be_whole(one, in_place)
+
+
+def test_a_second_process_that_dies_is_done_without(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = ahead.ReaderProcess.batches
+
+    def some(self: ahead.ReaderProcess) -> Iterator[ahead.Arrived]:
+        for n, arrived in enumerate(real(self)):
+            if n == 2:
+                self.process.kill()
+                raise reader.ReaderDied
+            yield arrived
+
+    monkeypatch.setattr(ahead.ReaderProcess, "batches", some)
+    one.sync()
+    must_be_whole(one, in_place)
