@@ -253,3 +253,34 @@ def test_a_second_process_that_dies_is_done_without(
     monkeypatch.setattr(ahead.ReaderProcess, "batches", some)
     one.sync()
     must_be_whole(one, in_place)
+
+
+def test_who_asks_while_the_database_is_made_waits_for_it(one: Lab) -> None:
+    made = [sys.executable, "-c", STALLED.replace("time.sleep(600)", "sys.stdin.read()"), "1"]
+    where = ["--db", str(one.db)]
+    ctxdb = [sys.executable, "-m", "ctxdb", *where]
+    sync = subprocess.Popen(
+        [*made, *where, "sync", "--quiet", "--root", one.root],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with sync:
+        assert sync.stdout is not None
+        assert sync.stdout.readline() == "here\n"
+        status = subprocess.run([*ctxdb, "status"], capture_output=True, text=True, check=True)
+        assert f"not there yet; process {sync.pid} is making it" in status.stdout
+        asked = subprocess.Popen(
+            [*ctxdb, "query", "SELECT count(*) AS n FROM messages", "--format", "json"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with asked:
+            assert asked.stderr is not None
+            assert f"Process {sync.pid} is making" in asked.stderr.readline()
+            sync.communicate()
+            answer, _ = asked.communicate()
+    assert sync.returncode == asked.returncode == 0
+    (counted,) = one.rows("SELECT count(*) FROM messages")[0]
+    assert json.loads(answer) == [{"n": counted}]

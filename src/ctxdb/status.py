@@ -62,7 +62,10 @@ class StatusReport:
     def lines(self) -> Iterator[str]:
         """One screen, for people."""
         if not self.exists:
-            yield f"Database     {self.database}: not there yet; `ctxdb sync` makes it"
+            how = "`ctxdb sync` makes it"
+            if self.writer_pid is not None:
+                how = f"process {self.writer_pid} is making it"
+            yield f"Database     {self.database}: not there yet; {how}"
             for root in self.roots:
                 yield f"Transcripts  {root}"
             if self.daemon is not None and self.daemon.running:
@@ -100,6 +103,8 @@ def collect(config: Config) -> StatusReport:
     """Look at the database without changing it, and at the files by stat only."""
     report = StatusReport(str(config.db_path), exists=False, roots=list(config.roots))
     report.daemon = daemon_report(config.db_path)
+    writer = current_writer(config.db_path)
+    report.writer_pid = writer.pid if writer else None
     try:
         conn = open_reader(config.db_path)
     except NoDatabase:
@@ -109,8 +114,6 @@ def collect(config: Config) -> StatusReport:
         for suffix in ("", "-wal"):
             path = config.db_path.with_name(config.db_path.name + suffix)
             report.bytes_on_disk += path.stat().st_size if path.exists() else 0
-        writer = current_writer(config.db_path)
-        report.writer_pid = writer.pid if writer else None
         report.newer_schema = unknown_steps(conn)
         if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'messages'").fetchone():
             _look(conn, report)

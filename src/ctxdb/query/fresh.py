@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Stat = tuple[int, int, int]  # size, ctime_ns, ino
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
+MADE_SECONDS = 0.05  # between two looks whether another process has made the database
 STALE_SECONDS = 10.0  # what another process has not taken in for so long is worth a word
 SUFFIX, JOURNAL = ".jsonl", "journal.jsonl"  # as in ctxdb.discover, which is too slow to import
 
@@ -49,7 +50,8 @@ def freshen(
 
     try:
         if not config.db_path.exists():
-            if not named:
+            _wait_until_made(config, say)
+            if not named and not config.db_path.exists():
                 _first_sync(config, say)
             return
         glance = look(config)
@@ -246,6 +248,18 @@ def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
         )
     finally:
         progress.finish()
+
+
+def _wait_until_made(config: Config, say: Callable[[str], None]) -> None:
+    """A first sync shows its database when it is whole: an answer is worth waiting for it."""
+    from ctxdb.lock import current_writer
+
+    is_said = False
+    while (writer := current_writer(config.db_path)) and not config.db_path.exists():
+        if not is_said:
+            say(f"Process {writer.pid} is making {config.db_path}: waiting for it.")
+            is_said = True
+        time.sleep(MADE_SECONDS)
 
 
 def _first_sync(config: Config, say: Callable[[str], None]) -> None:
