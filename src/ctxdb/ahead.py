@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import marshal
 import multiprocessing
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -133,6 +134,9 @@ class _Batches:
 
 def _serve(tasks: Sequence[Task], limits: Limits, ring: Ring) -> None:
     """The second process: read every file, and send its lines or what stopped it."""
+    # Ctrl-C on a terminal reaches both processes; the first one ends this one when it is through.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     ring.hold_sending()
     gc.disable()  # records hold no cycles; looking for some would take a third of the time
     batches = _Batches(ring, limits)
@@ -154,7 +158,7 @@ def _serve(tasks: Sequence[Task], limits: Limits, ring: Ring) -> None:
                     break
                 batches.add(n, task, follower, found)
         batches.tell(END)
-    except (BrokenPipeError, KeyboardInterrupt):
+    except BrokenPipeError:
         return
 
 
@@ -163,7 +167,7 @@ class Arrived:
     """What the second process sends next."""
 
     kind: int
-    task: int = 0
+    task: int = -1  # of FAILED and LARGE
     value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset
     chunks: list[tuple[int, Lines, Ready | None]] = field(default_factory=list)
     image: memoryview | bytes = b""  # READY: the rows, good until the next one is asked for
@@ -176,7 +180,11 @@ class ReaderProcess:
         context = multiprocessing.get_context("fork")
         self.ring = Ring(AHEAD_BYTES)
         self.process = context.Process(target=_serve, args=(tasks, limits, self.ring), daemon=True)
-        self.process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self.ring.hold_receiving()
 
     def batches(self) -> Iterator[Arrived]:
