@@ -91,13 +91,13 @@ import sys, time
 from ctxdb import build, ingest
 left = int(sys.argv.pop(1))
 real = build.Building._store
-def store(self, chunks, image=b""):
+def store(self, chunks, image=b"", **named):
     global left
     left -= 1
     if left < 0:
         print("here", flush=True)
         time.sleep(600)
-    real(self, chunks, image)
+    real(self, chunks, image, **named)
 build.Building._store = store
 build.MIN_BYTES = 1
 ingest.BATCH_BYTES = 20_000

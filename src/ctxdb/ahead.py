@@ -23,7 +23,8 @@ from ctxdb.store.model import Ready, SourceFile, place_line
 from ctxdb.store.ready import Names, ReadyFile, Seen
 from ctxdb.store.scratch import Scratch, is_possible
 
-AHEAD_BYTES = 16 << 20  # read before they are asked for
+AHEAD_BYTES = 12 << 20  # read before they are asked for
+MAX_SEEN = 100_000  # lines whose names are remembered: 15 MB
 
 READY, GENERAL, FAILED, LARGE, END = range(5)
 
@@ -74,6 +75,7 @@ class _Batches:
         self.ready = _Pile()
         self.general = _Pile()
         self.waiting: set[int] = set()  # tasks with chunks in the general pile
+        self.knows_all = True  # no name has been forgotten
 
     def follower(self, n: int, task: Task) -> ReadyFile | None:
         """Who makes the rows of a file, if that can be done. Files go by their tasks' numbers."""
@@ -100,6 +102,11 @@ class _Batches:
             self.waiting.add(n)
             if self._is_enough(self.general):
                 self.send_all()
+        if len(self.seen.uuids) >= MAX_SEEN:
+            # What is sent from now on must be compared with what is stored by then.
+            self.send_all()
+            self.seen.clear()
+            self.knows_all = False
 
     def _note(self, n: int, task: Task, found: Lines) -> None:
         file = SourceFile(n, "", task.session_id, task.agent_id)
@@ -113,7 +120,7 @@ class _Batches:
     def send_ready(self) -> None:
         """Send the rows that are ready."""
         if self.ready.chunks:
-            self.ring.send(marshal.dumps((READY, self.ready.chunks)))
+            self.ring.send(marshal.dumps((READY, self.ready.chunks, self.knows_all)))
             self.ring.send(self.scratch.image())
             self.ready, self.scratch = _Pile(), Scratch()
             self.enough = self.limits.bytes
@@ -171,6 +178,7 @@ class Arrived:
     value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset
     chunks: list[tuple[int, Lines, Ready | None]] = field(default_factory=list)
     image: memoryview | bytes = b""  # READY: the rows, good until the next one is asked for
+    is_new: bool = False  # READY: nothing that was sent before has anything to do with them
 
 
 class ReaderProcess:
@@ -199,8 +207,11 @@ class ReaderProcess:
                         (n, unpack_lines(lines), Ready._make(ready) if ready else None)
                         for n, lines, ready in rest[0]
                     ]
-                    image = self.ring.receive() if kind == READY else b""
-                    yield Arrived(kind, chunks=chunks, image=image)
+                    arrived = Arrived(kind, chunks=chunks)
+                    if kind == READY:
+                        arrived.is_new = rest[1]
+                        arrived.image = self.ring.receive()
+                    yield arrived
                 else:
                     yield Arrived(kind, rest[0], tuple(rest[1:]))
             except EOFError:

@@ -42,6 +42,7 @@ BATCH_LINES = 8000
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.
 COMMIT_BYTES = 48 << 20
+MAX_AHEAD_BYTES = 512 << 20  # more, into a database that is there, would take 300 MB of memory
 SECOND_PROCESS_BYTES = 8 << 20  # less than this is read before a second process has started
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
@@ -63,8 +64,16 @@ class Work:
 class Pass:
     """One pass with one writer connection."""
 
-    def __init__(self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress) -> None:
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        roots: Sequence[str],
+        progress: Progress,
+        *,
+        ahead: bool = True,
+    ) -> None:
         self.conn = conn
+        self.ahead = ahead  # read much in a second process
         self.roots = roots
         self.progress = progress
         self.report = SyncReport()
@@ -217,7 +226,8 @@ class Pass:
     def _read(self, work: list[Work], total: int) -> None:
         self.lost = set()
         try:
-            if total >= SECOND_PROCESS_BYTES and (os.cpu_count() or 1) > 1:
+            worth = SECOND_PROCESS_BYTES <= total <= MAX_AHEAD_BYTES
+            if self.ahead and worth and (os.cpu_count() or 1) > 1:
                 with closing(read_ahead([_task(one) for one in work])) as reader:
                     self._read_ahead(reader, dict(enumerate(work)))
             else:
@@ -293,7 +303,7 @@ class Pass:
                 chunk = lines.chunk(work[n].item.file)
                 chunk.ready = ready
                 chunks.append(chunk)
-        self._store(chunks, arrived.image)
+        self._store(chunks, arrived.image, is_new=self.is_first and arrived.is_new)
         for n, lines, _ in arrived.chunks:
             if lines.at_end:
                 unread.pop(n, None)
@@ -370,7 +380,9 @@ class Pass:
             with suppress(sqlite3.Error):
                 self.conn.execute("UPDATE source_files SET attempting = NULL")
 
-    def _store(self, chunks: list[Chunk], image: memoryview | bytes = b"") -> None:
+    def _store(
+        self, chunks: list[Chunk], image: memoryview | bytes = b"", *, is_new: bool = False
+    ) -> None:
         """Store a batch: of lines, or of chunks whose rows are in an image."""
         if not chunks:
             return
@@ -383,7 +395,7 @@ class Pass:
         try:
             if isinstance(batch, StraightBatch):
                 numbered = {chunk.ready.number: chunk for chunk in chunks if chunk.ready}
-                left = batch.take(numbered, image, is_first=self.is_first)
+                left = batch.take(numbered, image, is_new=is_new)
             else:
                 batch.write(chunks)
             self.half_written = False

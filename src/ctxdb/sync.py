@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ctxdb.build import build
 from ctxdb.ingest import Pass
 from ctxdb.lock import WriterLock
+from ctxdb.memory import give_back
 from ctxdb.store.connection import naming_damage, open_writer
 from ctxdb.store.schema import prepare
 
@@ -27,9 +28,13 @@ def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncRepor
     began = time.monotonic()
     with WriterLock(config.db_path, wait=wait), naming_damage(config.db_path):
         built = build(config.db_path, config.roots, progress)
+        if built is not None:
+            give_back()
         with closing(open_writer(config.db_path)) as conn:
             prepare(conn, config.db_path)
-            report = Pass(conn, config.roots, progress).run()
+            # Of what a building has left, little or nothing, a second process is not worth its
+            # memory: forked from this one, it begins with all that this one has.
+            report = Pass(conn, config.roots, progress, ahead=built is None).run()
             if built is not None:
                 report = _together(built, report)
                 report.seconds = round(time.monotonic() - began, 3)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -28,6 +27,7 @@ from ctxdb.live.notify import Notifier
 from ctxdb.live.rescan import Rescan
 from ctxdb.live.watching import Watcher
 from ctxdb.lock import WriterLock
+from ctxdb.memory import give_back
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -296,9 +296,7 @@ class Daemon:
         """After much reading, when it is quiet: a daemon that waits needs little."""
         with suppress(sqlite3.Error):
             self.database.conn.execute("PRAGMA shrink_memory")
-        gc.collect()
-        with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)
+        give_back()
 
 
 def _copy(health: Health) -> Health:

@@ -1,7 +1,7 @@
 """How the full-text indexes are kept while much comes in.
 
 FTS5 writes each transaction's words as a segment and merges segments as it goes, which rewrites
-every word several times: a quarter of its work in a first sync. So during one it gathers 8 MB of
+every word several times: a quarter of its work in a first sync. So during one it gathers 4 MB of
 words before it writes a segment, and no segments are merged until there are 16, FTS5's own limit:
 then it merges them at once, and what that changes is kept in memory until the statement ends
 (75 MB for 64 segments of a first sync, so no more than 16).
@@ -15,7 +15,7 @@ import sqlite3
 
 TABLES = ("messages_fts", "tool_uses_fts")
 _USUAL = {"automerge": 4, "hashsize": 1 << 20}  # FTS5's own values
-_MUCH = {"automerge": 0, "hashsize": 8 << 20}
+_MUCH = {"automerge": 0, "hashsize": 4 << 20}
 
 
 def merge_later(conn: sqlite3.Connection) -> None:

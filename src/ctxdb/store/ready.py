@@ -48,6 +48,11 @@ class Seen:
         self.threads: dict[Thread, int] = {}  # the file that has lines of it
         self.events: dict[tuple[int, str | None], int] = {}
 
+    def clear(self) -> None:
+        """Forget everything."""
+        for names in (self.uuids, self.calls, self.api_messages, self.threads, self.events):
+            names.clear()
+
     def note(self, names: Names) -> None:
         """Remember the names of lines."""
         self.uuids.update(names.uuids)

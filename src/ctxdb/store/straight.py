@@ -90,17 +90,17 @@ class StraightBatch(Batch):
     """A batch of chunks whose rows were made ready."""
 
     def take(
-        self, chunks: dict[int, Chunk], image: bytes | memoryview, *, is_first: bool
+        self, chunks: dict[int, Chunk], image: bytes | memoryview, *, is_new: bool
     ) -> list[Chunk]:
         """Store chunks by their numbers in an image, which may hold others that nobody wants.
 
-        Gives back those that must go the general way. In the first run nothing was stored before,
-        so nothing needs to be looked up.
+        Gives back those that must go the general way. With `is_new` the caller knows that nothing
+        stored has anything to do with them, so that nothing needs to be looked up.
         The caller has begun the transaction and commits it.
         """
-        self.is_first = is_first
+        self.is_new = is_new
         self.conn.deserialize(image, name="ready")
-        known = set() if is_first else known_files(self.conn, chunks)
+        known = set() if is_new else known_files(self.conn, chunks)
         wanted = [n for n, chunk in chunks.items() if chunk.file.id not in known]
         self.where = ""
         if wanted != list(range(len(wanted))) or len(wanted) < len(chunks):
@@ -237,7 +237,7 @@ class StraightBatch(Batch):
         for part in parts:
             requests.update(part.ready.unsure)
         where, values = self.where, {}
-        if not self.is_first:
+        if not self.is_new:
             requests.update(
                 key
                 for (key,) in self.conn.execute(
