@@ -209,6 +209,7 @@ _READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
 
 _OF_ENTRY = ("uuid", "parentUuid", "agentId", "timestamp")
 _OF_LINE = ("version", "sessionId", "cwd", "gitBranch", "slug", "entrypoint", "session_id")
+_OF_BOTH = _OF_ENTRY + _OF_LINE
 
 
 def _threaded(
@@ -218,13 +219,14 @@ def _threaded(
     in_agent_file: bool,
     wrapper: dict[str, Any] | None,
 ) -> Message:
-    uuid, parent, agent, at = texts_of(entry, _OF_ENTRY)
-    outer = entry
+    if wrapper is None:
+        outer, texts = entry, texts_of(entry, _OF_BOTH)
+    else:
+        outer, texts = wrapper, texts_of(entry, _OF_ENTRY) + texts_of(wrapper, _OF_LINE)
+    uuid, parent, agent, at, version, session, cwd, branch, slug, entrypoint, process = texts
     if wrapper is not None:
-        outer = wrapper
         agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or agent
         at = at or text_of(wrapper.get("timestamp"))
-    version, session, cwd, branch, slug, entrypoint, process = texts_of(outer, _OF_LINE)
     forked = dict_of(entry["forkedFrom"]) if "forkedFrom" in entry else None
     sidechain = (
         wrapper is not None

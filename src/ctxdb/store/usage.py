@@ -130,19 +130,15 @@ ON CONFLICT (request_key) DO UPDATE SET
 def line_rows(placed: Placed) -> list[tuple[Any, ...]]:
     """The _usage_lines rows of a message."""
     rec = placed.rec
-    key = request_key(
-        placed.session_id, rec.api_message_id, rec.request_id, rec.timestamp, rec.uuid
-    )
-    return [
-        (
-            placed.id,
-            key if row[0] == 0 else f"{key}|adv {row[0]}",
-            rec.api_message_id,
-            rec.request_id,
-            *row,
-        )
-        for row in rec.usage or ()
-    ]
+    if not rec.usage:
+        return []
+    api, request = rec.api_message_id, rec.request_id
+    key = request_key(placed.session_id, api, request, rec.timestamp, rec.uuid)
+    first, *advisors = rec.usage
+    rows = [(placed.id, key, api, request, *first)]
+    for row in advisors:
+        rows.append((placed.id, f"{key}|adv {row[0]}", api, request, *row))  # noqa: PERF401
+    return rows
 
 
 def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: Touched) -> None:
@@ -170,7 +166,11 @@ def requests_of(
         if item.rec.usage:
             for row in line_rows(item):
                 rows.append(row)
-                told.setdefault(row[1], []).append((item, row))
+                tellers = told.get(row[1])
+                if tellers is not None:
+                    tellers.append((item, row))
+                    continue
+                told[row[1]] = [(item, row)]
                 if row[4] == 0:
                     keys_of.setdefault(row[2], set()).add(row[1])
     return rows, told, keys_of
