@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ctxdb import ahead, ingest, reader, tail
+from ctxdb import build as aside
 from lab import Lab, at_once, lab, must_equal
 from stories import Recipe, build, recipes
 
@@ -209,6 +211,54 @@ def test_a_copied_project_folder_adds_nothing(recipe: Recipe) -> None:
     before, after = at_once(files), at_once({**files, **copied})
     assert {t: len(after[t]) for t in COUNTED} == {t: len(before[t]) for t in COUNTED}
     assert len(after["source_files"]) == 2 * len(before["source_files"])
+
+
+# -- (e) who reads, and where to ---------------------------------------------------------------
+
+
+def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
+    """In a second process, in pieces of any size, into a database built aside or one in use."""
+    files = build(recipe).contents()
+    names = transcripts(files)
+    if not names:
+        return
+    expected = at_once(files)
+    first = data.draw(st.sets(st.sampled_from(names)), label="first")
+    with pytest.MonkeyPatch.context() as patch, lab() as one:
+        patch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+        patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 4000, 1 << 22])))
+        patch.setattr(ahead, "MAX_SEEN", data.draw(st.sampled_from([1, 10, 10**6]), label="seen"))
+        if data.draw(st.booleans(), label="small chunks"):
+            patch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
+            patch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
+        if data.draw(st.booleans(), label="aside"):
+            patch.setattr(aside, "MIN_BYTES", 1)
+            one.db.unlink()
+        for some in (first, names):
+            for name in some:
+                one.put(name, files[name])
+            for name, content in files.items():
+                if not name.endswith(".jsonl"):
+                    one.put(name, content)
+            one.sync()
+        must_equal(expected, one.content())
+        one.must_verify()
+
+
+@briefly
+@given(recipes(), st.data())
+def test_who_reads_and_in_what_pieces_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
+    check_reading_ahead(recipe, data)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(900)
+@at_length
+@given(recipes(), st.data())
+def test_who_reads_much_and_in_what_pieces_does_not_matter(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    check_reading_ahead(recipe, data)
 
 
 # -- real transcripts --------------------------------------------------------------------------
