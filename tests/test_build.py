@@ -19,7 +19,7 @@ import pytest
 
 from ctxdb import ahead, build, ingest, reader
 from ctxdb.demo import write_demo
-from ctxdb.discover import Scan
+from ctxdb.discover import FoundFile, Scan
 from lab import Content, Lab, lab, must_equal
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -91,13 +91,13 @@ import sys, time
 from ctxdb import build, ingest
 left = int(sys.argv.pop(1))
 real = build.Building._store
-def store(self, chunks, image=b"", **named):
+def store(self, chunks, image=None):
     global left
     left -= 1
     if left < 0:
         print("here", flush=True)
         time.sleep(600)
-    real(self, chunks, image, **named)
+    real(self, chunks, image)
 build.Building._store = store
 build.MIN_BYTES = 1
 ingest.BATCH_BYTES = 20_000
@@ -235,6 +235,20 @@ def test_a_file_that_goes_away_while_the_tables_are_made_is_no_matter(
     monkeypatch.setattr(build, "scan", find_and_lose)
     assert one.sync().problems == []
     gone.parent.rmdir()
+    must_be_whole(one, in_place)
+
+
+def test_a_file_that_only_the_second_process_has_seen_is_read_afterwards(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = build.Building._look_at
+    missed = sorted(one.root.rglob("*.jsonl"))[1::2]
+
+    def look_at(self: ingest.Pass, item: Any, file: FoundFile, *more: Any) -> ingest.Work | None:
+        return None if Path(file.path) in missed else real(self, item, file, *more)
+
+    monkeypatch.setattr(build.Building, "_look_at", look_at)
+    one.sync()
     must_be_whole(one, in_place)
 
 

@@ -72,10 +72,8 @@ def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.Monk
     taken: list[int] = []
     real = straight.StraightBatch.take
 
-    def take(
-        self: straight.StraightBatch, chunks: dict[int, Chunk], *args: Any, **named: Any
-    ) -> Any:
-        taken.extend(chunk.file.id for chunk in chunks.values())
+    def take(self: straight.StraightBatch, chunks: list[Chunk], *args: Any, **named: Any) -> Any:
+        taken.extend(chunk.file.id for chunk in chunks)
         return real(self, chunks, *args, **named)
 
     monkeypatch.setattr(straight.StraightBatch, "take", take)

@@ -390,7 +390,7 @@ import sys, time
 from ctxdb import ingest
 left = int(sys.argv.pop(1))
 real = ingest.Pass._store
-def store(self, chunks, image=b"", **named):
+def store(self, chunks, image=None):
     global left
     left -= 1
     if left < 0:
@@ -398,7 +398,7 @@ def store(self, chunks, image=b"", **named):
         while True:
             self.progress.advance(0)
             time.sleep(0.01)
-    real(self, chunks, image, **named)
+    real(self, chunks, image)
 ingest.Pass._store = store
 ingest.SECOND_PROCESS_BYTES = 1
 from ctxdb.entry import main

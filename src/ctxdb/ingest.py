@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ctxdb.ahead import FAILED, LARGE, Arrived, Limits, ReaderProcess, Task
+from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcess, Task
 from ctxdb.discover import FoundFile, Scan, covers, scan, store_path
 from ctxdb.errors import CtxdbError
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
@@ -31,7 +31,7 @@ from ctxdb.store import fulltext, sessions, sources, straight
 from ctxdb.store.batch import Batch
 from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.model import Chunk
-from ctxdb.store.straight import StraightBatch
+from ctxdb.store.straight import Image, StraightBatch
 from ctxdb.store.tally import OffsetMoved
 
 if TYPE_CHECKING:
@@ -303,7 +303,11 @@ class Pass:
                 chunk = lines.chunk(work[n].item.file)
                 chunk.ready = ready
                 chunks.append(chunk)
-        self._store(chunks, arrived.image, is_new=self.is_first and arrived.is_new)
+        image = None
+        if arrived.kind == READY:
+            is_new = self.is_first and arrived.is_new
+            image = Image(arrived.image, len(arrived.chunks), is_new)
+        self._store(chunks, image)
         for n, lines, _ in arrived.chunks:
             if lines.at_end:
                 unread.pop(n, None)
@@ -380,22 +384,18 @@ class Pass:
             with suppress(sqlite3.Error):
                 self.conn.execute("UPDATE source_files SET attempting = NULL")
 
-    def _store(
-        self, chunks: list[Chunk], image: memoryview | bytes = b"", *, is_new: bool = False
-    ) -> None:
+    def _store(self, chunks: list[Chunk], image: Image | None = None) -> None:
         """Store a batch: of lines, or of chunks whose rows are in an image."""
         if not chunks:
             return
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
-        kind = StraightBatch if image else Batch
-        batch = kind(self.conn, self.now, reread)
+        batch = (Batch if image is None else StraightBatch)(self.conn, self.now, reread)
         left: list[Chunk] = []
         self.half_written = True
         try:
-            if isinstance(batch, StraightBatch):
-                numbered = {chunk.ready.number: chunk for chunk in chunks if chunk.ready}
-                left = batch.take(numbered, image, is_new=is_new)
+            if image is not None and isinstance(batch, StraightBatch):
+                left = batch.take(chunks, image)
             else:
                 batch.write(chunks)
             self.half_written = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -86,27 +86,33 @@ def let_go(conn: sqlite3.Connection) -> None:
     conn.execute("DETACH ready")
 
 
+class Image(NamedTuple):
+    """The rows of a batch, as a database."""
+
+    rows: bytes | memoryview
+    chunks: int  # of which they are
+    is_new: bool  # nothing stored has anything to do with them: nothing needs to be looked up
+
+
 class StraightBatch(Batch):
     """A batch of chunks whose rows were made ready."""
 
-    def take(
-        self, chunks: dict[int, Chunk], image: bytes | memoryview, *, is_new: bool
-    ) -> list[Chunk]:
-        """Store chunks by their numbers in an image, which may hold others that nobody wants.
+    def take(self, chunks: list[Chunk], image: Image) -> list[Chunk]:
+        """Store chunks whose rows are in an image, which may hold others that nobody wants.
 
-        Gives back those that must go the general way. With `is_new` the caller knows that nothing
-        stored has anything to do with them, so that nothing needs to be looked up.
-        The caller has begun the transaction and commits it.
+        Gives back those that must go the general way. The caller has begun the transaction and
+        commits it.
         """
-        self.is_new = is_new
-        self.conn.deserialize(image, name="ready")
-        known = set() if is_new else known_files(self.conn, chunks)
-        wanted = [n for n, chunk in chunks.items() if chunk.file.id not in known]
+        self.is_new = image.is_new
+        self.conn.deserialize(image.rows, name="ready")
+        known = set() if image.is_new else known_files(self.conn, chunks)
+        wanted = [chunk for chunk in chunks if chunk.file.id not in known]
         self.where = ""
-        if wanted != list(range(len(wanted))) or len(wanted) < len(chunks):
-            self.where = f" WHERE r.chunk IN ({', '.join(map(str, wanted))})"
-        self.write([chunks[n] for n in wanted])
-        return [chunk for chunk in chunks.values() if chunk.file.id in known]
+        if len(wanted) < image.chunks:
+            numbers = [chunk.ready.number for chunk in wanted if chunk.ready is not None]
+            self.where = f" WHERE r.chunk IN ({', '.join(map(str, numbers))})"
+        self.write(wanted)
+        return [chunk for chunk in chunks if chunk.file.id in known]
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store chunks whose rows have been brought along."""
@@ -310,10 +316,11 @@ class _Part:
         self.speakers = {row[0]: row for row in ready.speakers}
 
 
-def known_files(conn: sqlite3.Connection, chunks: dict[int, Chunk]) -> set[int]:
+def known_files(conn: sqlite3.Connection, chunks: list[Chunk]) -> set[int]:
     """Files whose chunks have something to do with what is stored."""
+    files = {chunk.ready.number: chunk.file.id for chunk in chunks if chunk.ready is not None}
     known = {
-        chunks[n].file.id
+        files[n]
         for (n,) in conn.execute(
             "SELECT r.chunk FROM ready.messages r CROSS JOIN messages m ON m.uuid = r.uuid"
             " UNION SELECT r.chunk FROM ready.messages r CROSS JOIN message_copies c"
@@ -325,9 +332,9 @@ def known_files(conn: sqlite3.Connection, chunks: dict[int, Chunk]) -> set[int]:
             "  ON e.line_hash = r.line_hash"
             "  WHERE e.file_session = r.file_session AND e.nth = r.nth"
         )
-        if n in chunks
+        if n in files
     }
-    named = [(chunk.file, _threads(chunk)) for chunk in chunks.values()]
+    named = [(chunk.file, _threads(chunk)) for chunk in chunks]
     threads = _known_threads(conn, named)
     known.update(file.id for file, own in named if not threads.isdisjoint(own))
     return known
