@@ -20,6 +20,7 @@ import pytest
 from ctxdb import ahead, build, ingest, reader
 from ctxdb.demo import write_demo
 from ctxdb.discover import FoundFile, Scan
+from ctxdb.look import Work
 from lab import Content, Lab, lab, must_equal
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -244,7 +245,7 @@ def test_a_file_that_only_the_second_process_has_seen_is_read_afterwards(
     real = build.Building._look_at
     missed = sorted(one.root.rglob("*.jsonl"))[1::2]
 
-    def look_at(self: ingest.Pass, item: Any, file: FoundFile, *more: Any) -> ingest.Work | None:
+    def look_at(self: ingest.Pass, item: Any, file: FoundFile, *more: Any) -> Work | None:
         return None if Path(file.path) in missed else real(self, item, file, *more)
 
     monkeypatch.setattr(build.Building, "_look_at", look_at)

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from ctxdb import identity, ingest, reader
+from ctxdb import identity, ingest, look, reader
 from ctxdb.config import Config
 from ctxdb.discover import FoundFile
 from ctxdb.progress import NullProgress
@@ -551,7 +551,7 @@ def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_bl
 ) -> None:
     world.write(lines(0, 1))
     other = world.write(lines(2), world.file("z/z.jsonl"))
-    real = ingest.open_regular
+    real = look.open_regular
 
     def swap_first(path: Any) -> int:
         if os.fsdecode(path) == str(world.main) and world.main.is_file():
@@ -559,7 +559,7 @@ def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_bl
             os.mkfifo(world.main)
         return real(path)
 
-    monkeypatch.setattr(ingest, "open_regular", swap_first)
+    monkeypatch.setattr(look, "open_regular", swap_first)
     report = world.sync()
     assert report.unreadable_files == 1
     assert world.texts() == texts([2])
@@ -687,7 +687,7 @@ def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
             (folder / f"{n}.jsonl").touch()
     world.write(lines(0), world.file("p0/0.jsonl"))
     most = 0
-    real = ingest.open_regular
+    real = look.open_regular
 
     def counting(path: Any) -> int:
         nonlocal most
@@ -696,7 +696,7 @@ def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
         return fd
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "open_regular", counting)
+        patch.setattr(look, "open_regular", counting)
         report = world.sync()
     assert report.files == 10_000
     used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -725,7 +725,7 @@ def test_case_47_when_descriptors_run_out_a_file_is_read_later_and_not_called_mi
     world.append(lines(1), known)
     world.write(lines(2), world.file("b/new.jsonl"))
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    real = ingest.open_regular
+    real = look.open_regular
 
     def exhausted(path: Any) -> int:
         # The real error of the real system call, with no descriptor left to give.
@@ -737,7 +737,7 @@ def test_case_47_when_descriptors_run_out_a_file_is_read_later_and_not_called_mi
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
-    monkeypatch.setattr(ingest, "open_regular", exhausted)
+    monkeypatch.setattr(look, "open_regular", exhausted)
     report = world.sync()
     assert report.unreadable_files == 2
     assert all("too many open files" in problem for problem in report.problems)
@@ -773,7 +773,7 @@ def test_case_48_a_clock_that_jumps_by_a_day_changes_nothing(
 ) -> None:
     """Timers belong to the daemon, another issue; a pass is timed by the monotonic clock."""
     now = "2026-08-24T12:00:00.000Z"
-    monkeypatch.setattr(ingest, "utc_now", lambda: now)
+    monkeypatch.setattr(look, "utc_now", lambda: now)
     monkeypatch.setattr(time, "time", lambda: pytest.fail("nothing may go by the wall clock"))
     world.write(lines(0))
     world.sync()

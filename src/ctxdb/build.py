@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctxdb.ahead import ReaderProcess, Task
 from ctxdb.discover import role_of, scan
 from ctxdb.errors import CtxdbError
-from ctxdb.ingest import SECOND_PROCESS_BYTES, Pass, Work, read_ahead
+from ctxdb.ingest import SECOND_PROCESS_BYTES, Pass, read_ahead
+from ctxdb.look import Work
 from ctxdb.store.connection import SIDE_FILES, open_aside
 from ctxdb.store.schema import prepare
 

@@ -14,20 +14,18 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcess, Task
-from ctxdb.discover import FoundFile, Scan, covers, scan, store_path
+from ctxdb.discover import Scan, scan
 from ctxdb.errors import CtxdbError
-from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
+from ctxdb.identity import open_regular
+from ctxdb.look import NO_DESCRIPTORS, Look, Work
 from ctxdb.progress import Progress
 from ctxdb.reader import Lines, ReaderDied, read_apart, read_file, read_lines
 from ctxdb.report import SyncReport
 from ctxdb.reread import reread
-from ctxdb.sidecars import read_meta, read_sessions_index
-from ctxdb.store import fulltext, sessions, sources, straight
+from ctxdb.store import fulltext, sources, straight
 from ctxdb.store.batch import Batch
 from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.model import Chunk
@@ -44,24 +42,9 @@ BATCH_LINES = 8000
 COMMIT_BYTES = 48 << 20
 MAX_AHEAD_BYTES = 512 << 20  # more, into a database that is there, would take 300 MB of memory
 SECOND_PROCESS_BYTES = 8 << 20  # less than this is read before a second process has started
-_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
-def utc_now() -> str:
-    """This moment, as transcripts write it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-@dataclass(slots=True)
-class Work:
-    """A file with something to read."""
-
-    item: sources.KnownFile
-    found: FoundFile
-    size: int
-
-
-class Pass:
+class Pass(Look):
     """One pass with one writer connection."""
 
     def __init__(
@@ -72,17 +55,13 @@ class Pass:
         *,
         ahead: bool = True,
     ) -> None:
-        self.conn = conn
+        super().__init__(conn)
         self.ahead = ahead  # read much in a second process
         self.roots = roots
         self.progress = progress
-        self.report = SyncReport()
-        self.now = utc_now()
-        self.has_changes = False  # a file has come, gone or changed since the last pass
         self.announced = False  # a huge line is marked in the database as being read
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
-        self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
         self.is_first = False  # nothing is stored yet
         self.open_paths: dict[int, str | bytes] = {}
         self.lost: set[int] = set()  # files that changed while they were read: for the next pass
@@ -112,114 +91,6 @@ class Pass:
                 fulltext.merge_again(self.conn)
         self.report.seconds = round(time.monotonic() - began, 3)
         return self.report
-
-    # -- what has changed ----------------------------------------------------------------------
-
-    def _look(self, found: Scan) -> list[Work]:
-        known = sources.load_known(self.conn)
-        paths = {store_path(file.path)[0]: file for file in found.files}
-        gone = {path: item for path, item in known.items() if path not in paths}
-        by_inode = {(i.known.dev, i.known.ino): i for i in gone.values() if i.known.ino}
-        work: list[Work] = []
-        changed: list[tuple[str, FoundFile]] = []
-        for path, file in paths.items():
-            if differs(known.get(path), file):
-                changed.append((path, file))
-        self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
-        if self.has_changes:
-            with write_transaction(self.conn):
-                for path, file in changed:
-                    looked = self._look_at(known.get(path), file, by_inode, gone)
-                    if looked is not None:
-                        work.append(looked)
-                self._vanish(found, gone)
-        return work
-
-    def _look_at(
-        self,
-        item: sources.KnownFile | None,
-        file: FoundFile,
-        by_inode: dict[tuple[int, int], sources.KnownFile],
-        gone: dict[str, sources.KnownFile],
-    ) -> Work | None:
-        """Open a file that looks changed, and say what has happened to it."""
-        try:
-            fd = open_regular(file.path)
-        except FileNotFoundError:
-            return None
-        except OSError as e:
-            self._unreadable(item, file, e)
-            return None
-        try:
-            now = os.fstat(fd)
-            if item is None:
-                old = by_inode.get((now.st_dev, now.st_ino))
-                if old is not None and old.file.path in gone and is_renamed(old.known, now, fd):
-                    del gone[old.file.path]
-                    sources.rename_file(self.conn, old, file)
-                    self._read_index(file)
-                    sessions.refresh_file(self.conn, old.file.id)
-                    self.report.renamed_files += 1
-                    item = old
-                else:
-                    item = sources.add_file(self.conn, file, self.now)
-                    self.report.new_files += 1
-            sources.forget_unreadable(self.conn, item)
-            verdict = judge(item.known, now, fd)
-            if verdict is Verdict.REWRITTEN:
-                sources.begin_again(self.conn, item.file)
-                self.report.rewritten_files += 1
-            elif verdict is Verdict.UNCHANGED or now.st_size <= item.file.offset:
-                sources.note_stat(self.conn, item.file.id, now, item.file.offset)
-                return None
-            elif not item.file.fresh:
-                self.report.grown_files += 1
-            self._read_sidecars(item, file)
-            return Work(item, file, now.st_size)
-        except OSError as e:
-            self._unreadable(item, file, e)
-            return None
-        finally:
-            os.close(fd)
-
-    def _unreadable(self, item: sources.KnownFile | None, file: FoundFile, error: OSError) -> None:
-        reason = (error.strerror or str(error)).lower()
-        self.report.unreadable_files += 1
-        self.report.problems.append(f"{file.path}: {reason}")
-        if error.errno in _NO_DESCRIPTORS:
-            self.not_now.append(file)
-            return  # the machine's trouble, not the file's: the next pass tries again
-        if item is None:
-            item = sources.add_file(self.conn, file, self.now)
-            self.report.new_files += 1
-        sources.note_unreadable(self.conn, item.file.id, reason, self.now)
-
-    def _vanish(self, found: Scan, gone: dict[str, sources.KnownFile]) -> None:
-        lost = [
-            item.file
-            for item in gone.values()
-            if item.state != "missing"
-            and covers(found, os.fsdecode(item.open_path), item.known.dev)
-        ]
-        sources.note_missing(self.conn, lost, self.now)
-        self.report.missing_files = len(lost)
-
-    def _read_sidecars(self, item: sources.KnownFile, file: FoundFile) -> None:
-        """meta.json beside an agent's file, sessions-index.json beside new transcripts."""
-        if item.file.agent_id is not None:
-            # Whose agent it is may be known only when its first line is read.
-            item.file.facts = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
-        elif item.file.fresh:
-            self._read_index(file)
-
-    def _read_index(self, file: FoundFile) -> None:
-        folder = os.path.dirname(file.path)
-        path = read_sessions_index(folder)
-        if path is not None:
-            self.conn.execute(
-                "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
-                (f"index:{store_path(folder)[0]}", path),
-            )
 
     # -- reading and storing -------------------------------------------------------------------
 
@@ -443,7 +314,7 @@ class Pass:
                 raise
 
     def _failed(self, one: Work, error: OSError) -> None:
-        if error.errno in _NO_DESCRIPTORS:
+        if error.errno in NO_DESCRIPTORS:
             self.not_now.append(one.found)
             return
         if error.errno == errno.ENOENT:
@@ -465,8 +336,3 @@ def _task(one: Work) -> Task:
     file = one.item.file
     is_new = file.offset == 0 and file.generation == 0
     return Task(one.item.open_path, file.offset, file.session_id, file.agent_id, is_new)
-
-
-def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:
-    """True unless stat alone proves that nothing has happened to a file."""
-    return item is None or item.state not in ("ok", "partial") or not same_stat(item.known, file)

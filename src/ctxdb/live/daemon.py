@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ctxdb import __version__
 from ctxdb.errors import CtxdbError, LockHeld
-from ctxdb.ingest import utc_now
 from ctxdb.live import health as beats
 from ctxdb.live.database import Database, trouble_of
 from ctxdb.live.health import Health
@@ -27,6 +26,7 @@ from ctxdb.live.notify import Notifier
 from ctxdb.live.rescan import Rescan
 from ctxdb.live.watching import Watcher
 from ctxdb.lock import WriterLock
+from ctxdb.look import utc_now
 from ctxdb.memory import give_back
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from ctxdb.discover import Scan
 from ctxdb.errors import CtxdbError
-from ctxdb.ingest import utc_now
 from ctxdb.live.database import (
     WAL_BYTES,
     WAL_TRUNCATE_BYTES,
@@ -23,6 +22,7 @@ from ctxdb.live.logs import Log
 from ctxdb.live.queue import Queue, Waiting
 from ctxdb.live.rescan import Rescan
 from ctxdb.live.turn import Limits, Turn
+from ctxdb.look import utc_now
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.discover import FoundFile, Scan, store_path
-from ctxdb.ingest import Pass, Work, differs
+from ctxdb.ingest import Pass
+from ctxdb.look import Work, differs
 from ctxdb.progress import NullProgress
 from ctxdb.report import SyncReport
 from ctxdb.store import sources

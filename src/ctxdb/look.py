@@ -1,0 +1,154 @@
+"""Looking at all files by stat, and into those that have changed, for what there is to read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ctxdb.discover import FoundFile, Scan, covers, store_path
+from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
+from ctxdb.report import SyncReport
+from ctxdb.sidecars import read_meta, read_sessions_index
+from ctxdb.store import sessions, sources
+from ctxdb.store.connection import write_transaction
+
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def utc_now() -> str:
+    """This moment, as transcripts write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True)
+class Work:
+    """A file with something to read."""
+
+    item: sources.KnownFile
+    found: FoundFile
+    size: int
+
+
+class Look:
+    """Compares what was found with what is known."""
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+        self.report = SyncReport()
+        self.now = utc_now()
+        self.has_changes = False  # a file has come, gone or changed since the last pass
+        self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
+
+    def _look(self, found: Scan) -> list[Work]:
+        known = sources.load_known(self.conn)
+        paths = {store_path(file.path)[0]: file for file in found.files}
+        gone = {path: item for path, item in known.items() if path not in paths}
+        by_inode = {(i.known.dev, i.known.ino): i for i in gone.values() if i.known.ino}
+        work: list[Work] = []
+        changed: list[tuple[str, FoundFile]] = []
+        for path, file in paths.items():
+            if differs(known.get(path), file):
+                changed.append((path, file))
+        self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
+        if self.has_changes:
+            with write_transaction(self.conn):
+                for path, file in changed:
+                    looked = self._look_at(known.get(path), file, by_inode, gone)
+                    if looked is not None:
+                        work.append(looked)
+                self._vanish(found, gone)
+        return work
+
+    def _look_at(
+        self,
+        item: sources.KnownFile | None,
+        file: FoundFile,
+        by_inode: dict[tuple[int, int], sources.KnownFile],
+        gone: dict[str, sources.KnownFile],
+    ) -> Work | None:
+        """Open a file that looks changed, and say what has happened to it."""
+        try:
+            fd = open_regular(file.path)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            self._unreadable(item, file, e)
+            return None
+        try:
+            now = os.fstat(fd)
+            if item is None:
+                old = by_inode.get((now.st_dev, now.st_ino))
+                if old is not None and old.file.path in gone and is_renamed(old.known, now, fd):
+                    del gone[old.file.path]
+                    sources.rename_file(self.conn, old, file)
+                    self._read_index(file)
+                    sessions.refresh_file(self.conn, old.file.id)
+                    self.report.renamed_files += 1
+                    item = old
+                else:
+                    item = sources.add_file(self.conn, file, self.now)
+                    self.report.new_files += 1
+            sources.forget_unreadable(self.conn, item)
+            verdict = judge(item.known, now, fd)
+            if verdict is Verdict.REWRITTEN:
+                sources.begin_again(self.conn, item.file)
+                self.report.rewritten_files += 1
+            elif verdict is Verdict.UNCHANGED or now.st_size <= item.file.offset:
+                sources.note_stat(self.conn, item.file.id, now, item.file.offset)
+                return None
+            elif not item.file.fresh:
+                self.report.grown_files += 1
+            self._read_sidecars(item, file)
+            return Work(item, file, now.st_size)
+        except OSError as e:
+            self._unreadable(item, file, e)
+            return None
+        finally:
+            os.close(fd)
+
+    def _unreadable(self, item: sources.KnownFile | None, file: FoundFile, error: OSError) -> None:
+        reason = (error.strerror or str(error)).lower()
+        self.report.unreadable_files += 1
+        self.report.problems.append(f"{file.path}: {reason}")
+        if error.errno in NO_DESCRIPTORS:
+            self.not_now.append(file)
+            return  # the machine's trouble, not the file's: the next pass tries again
+        if item is None:
+            item = sources.add_file(self.conn, file, self.now)
+            self.report.new_files += 1
+        sources.note_unreadable(self.conn, item.file.id, reason, self.now)
+
+    def _vanish(self, found: Scan, gone: dict[str, sources.KnownFile]) -> None:
+        lost = [
+            item.file
+            for item in gone.values()
+            if item.state != "missing"
+            and covers(found, os.fsdecode(item.open_path), item.known.dev)
+        ]
+        sources.note_missing(self.conn, lost, self.now)
+        self.report.missing_files = len(lost)
+
+    def _read_sidecars(self, item: sources.KnownFile, file: FoundFile) -> None:
+        """meta.json beside an agent's file, sessions-index.json beside new transcripts."""
+        if item.file.agent_id is not None:
+            # Whose agent it is may be known only when its first line is read.
+            item.file.facts = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
+        elif item.file.fresh:
+            self._read_index(file)
+
+    def _read_index(self, file: FoundFile) -> None:
+        folder = os.path.dirname(file.path)
+        path = read_sessions_index(folder)
+        if path is not None:
+            self.conn.execute(
+                "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
+                (f"index:{store_path(folder)[0]}", path),
+            )
+
+
+def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:
+    """True unless stat alone proves that nothing has happened to a file."""
+    return item is None or item.state not in ("ok", "partial") or not same_stat(item.known, file)
