@@ -165,8 +165,8 @@ def _serve(tasks: Sequence[Task], limits: Limits, ring: Ring) -> None:
                     break
                 batches.add(n, task, follower, found)
         batches.tell(END)
-    except BrokenPipeError:
-        return
+    except (BrokenPipeError, MemoryError):
+        return  # nobody listens; or the first process finds that this one is gone, and reads on
 
 
 @dataclass(slots=True)
