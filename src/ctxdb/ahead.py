@@ -24,7 +24,7 @@ from ctxdb.store.ready import Names, ReadyFile, Seen
 from ctxdb.store.scratch import Scratch, is_possible
 
 AHEAD_BYTES = 12 << 20  # read before they are asked for
-MAX_SEEN = 100_000  # lines whose names are remembered: 15 MB
+MAX_SEEN = 250_000  # names that are remembered: 25 MB
 
 READY, GENERAL, FAILED, LARGE, END = range(5)
 
@@ -102,7 +102,7 @@ class _Batches:
             self.waiting.add(n)
             if self._is_enough(self.general):
                 self.send_all()
-        if len(self.seen.uuids) >= MAX_SEEN:
+        if len(self.seen) >= MAX_SEEN:
             # What is sent from now on must be compared with what is stored by then.
             self.send_all()
             self.seen.clear()

@@ -48,9 +48,15 @@ class Seen:
         self.threads: dict[Thread, int] = {}  # the file that has lines of it
         self.events: dict[tuple[int, str | None], int] = {}
 
+    def _all(self) -> tuple[set[int] | dict[Any, int], ...]:
+        return self.uuids, self.calls, self.api_messages, self.threads, self.events
+
+    def __len__(self) -> int:
+        return sum(map(len, self._all()))
+
     def clear(self) -> None:
         """Forget everything."""
-        for names in (self.uuids, self.calls, self.api_messages, self.threads, self.events):
+        for names in self._all():
             names.clear()
 
     def note(self, names: Names) -> None:
