@@ -22,6 +22,7 @@ from ctxdb.demo import write_demo
 from ctxdb.discover import FoundFile, Scan
 from ctxdb.look import Work
 from lab import Content, Lab, lab, must_equal
+from world import stalled
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 
@@ -86,25 +87,8 @@ def test_a_database_that_is_there_is_added_to_in_place(
     must_be_whole(one, in_place)
 
 
-# Waits for ever where the n-th batch of the building is to be stored.
-STALLED = """
-import sys, time
-from ctxdb import build, ingest
-left = int(sys.argv.pop(1))
-real = build.Building._store
-def store(self, chunks, image=None):
-    global left
-    left -= 1
-    if left < 0:
-        print("here", flush=True)
-        time.sleep(600)
-    real(self, chunks, image)
-build.Building._store = store
-build.MIN_BYTES = 1
-ingest.BATCH_BYTES = 20_000
-from ctxdb.entry import main
-main()
-"""
+SMALL = ("build.MIN_BYTES = 1", "ingest.BATCH_BYTES = 20_000")
+STALLED = stalled("build.Building", *SMALL)
 
 
 def stop_a_building(one: Lab, batches: int, with_signal: int) -> int:
@@ -271,7 +255,8 @@ def test_a_second_process_that_dies_is_done_without(
 
 
 def test_who_asks_while_the_database_is_made_waits_for_it(one: Lab) -> None:
-    made = [sys.executable, "-c", STALLED.replace("time.sleep(600)", "sys.stdin.read()"), "1"]
+    waiting = stalled("build.Building", *SMALL, wait="sys.stdin.read()")
+    made = [sys.executable, "-c", waiting, "1"]
     where = ["--db", str(one.db)]
     ctxdb = [sys.executable, "-m", "ctxdb", *where]
     sync = subprocess.Popen(

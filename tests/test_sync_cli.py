@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ctxdb.lock import WriterLock
-from world import SESSION, World, await_open, line, lines, texts
+from world import SESSION, World, await_open, line, lines, stalled, texts
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
@@ -384,26 +384,12 @@ def test_a_sync_with_nothing_new_does_not_flicker(world: World) -> None:
 # -- Ctrl-C --------------------------------------------------------------------------------------
 
 
-# Reads in a second process, and waits for ever where the n-th batch is to be stored.
-STALLED = """
-import sys, time
-from ctxdb import ingest
-left = int(sys.argv.pop(1))
-real = ingest.Pass._store
-def store(self, chunks, image=None):
-    global left
-    left -= 1
-    if left < 0:
-        print("here", flush=True)
-        while True:
-            self.progress.advance(0)
-            time.sleep(0.01)
-    real(self, chunks, image)
-ingest.Pass._store = store
-ingest.SECOND_PROCESS_BYTES = 1
-from ctxdb.entry import main
-main()
-"""
+# Reads in a second process, and keeps the bar drawn while it waits.
+STALLED = stalled(
+    "ingest.Pass",
+    "ingest.SECOND_PROCESS_BYTES = 1",
+    wait="while True: self.progress.advance(0); time.sleep(0.01)",
+)
 
 
 @pytest.mark.parametrize("stored", ["0", "1"])

@@ -49,6 +49,29 @@ from ctxdb.entry import main
 main()
 """
 
+
+def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
+    """A command line that says so and waits where the n-th batch of a pass is to be stored."""
+    return "\n".join(
+        [
+            "import sys, time",
+            "from ctxdb import build, ingest",
+            "left = int(sys.argv.pop(1))",
+            f"real = {what}._store",
+            "def store(self, chunks, image=None):",
+            "    global left",
+            "    left -= 1",
+            "    if left < 0:",
+            "        print('here', flush=True)",
+            f"        {wait}",
+            "    real(self, chunks, image)",
+            f"{what}._store = store",
+            *setup,
+            RUN,
+        ]
+    )
+
+
 # Has imported everything, and forks a process for each job: ten times as fast as starting Python.
 FORKS = """
 import json, os, sys, time, traceback

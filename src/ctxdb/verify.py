@@ -20,6 +20,7 @@ from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
 from ctxdb.store.connection import naming_damage, open_reader
+from ctxdb.store.rows import SAID_BY_LINE
 from ctxdb.store.schema import refuse_newer
 
 if TYPE_CHECKING:
@@ -27,24 +28,6 @@ if TYPE_CHECKING:
     from ctxdb.progress import Progress
 
 MAX_SHOWN = 20
-# Columns of messages that the line alone decides, with the record's attribute of the same name.
-SAID_BY_LINE = (
-    "uuid",
-    "type",
-    "subtype",
-    "kind",
-    "timestamp",
-    "model",
-    "api_message_id",
-    "request_id",
-    "stop_reason",
-    "text",
-    "thinking",
-    "is_sidechain",
-    "cwd",
-    "git_branch",
-    "data",
-)
 
 
 @dataclass(slots=True)

@@ -20,15 +20,13 @@ from ctxdb.store.begin import LINKS, ReadingOrder
 from ctxdb.store.events import event_values
 from ctxdb.store.model import Chunk, Placed, Ready, SourceFile, Touched, is_uuid, place_line
 from ctxdb.store.parents import Parents
-from ctxdb.store.replays import SeenReplays, thread_of
+from ctxdb.store.replays import SeenReplays, Thread, thread_of, threads_of
 from ctxdb.store.rows import line_values
 from ctxdb.store.scratch import Scratch
 from ctxdb.store.tools import ToolJoin, file_row, finish, is_unique_id
 from ctxdb.store.turns import QueueReader
 
 MAX_LINES = 50_000  # of one file are remembered; what follows goes the general way
-
-Thread = tuple[str | None, str | None]
 
 
 class NotReady(Exception):
@@ -97,13 +95,9 @@ class Names:
             if rec.usage and rec.api_message_id is not None
         ]
         self.events = [(event.line_hash, file.session_id) for event in events]
-        # A replay can only be in the thread of its original.
-        self.threads: set[Thread] = set()
-        for session_id, agent_id in {(item.session_id, item.agent_id) for item in items}:
-            self.threads.add((session_id, thread_of(agent_id)))
-            if file.agent_id is None:
-                self.threads.add((session_id, None))
-                self.threads.add((session_id, "side"))
+        self.threads = threads_of(
+            {(item.session_id, item.agent_id) for item in items}, in_main_file=file.agent_id is None
+        )
         self.threads.update(
             (item.rec.forked_session, thread_of(item.agent_id))
             for item in items

@@ -8,7 +8,7 @@ round. Thousands of lines can share a timestamp, so sets of blocks are kept in a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 Blocks = frozenset[str]
@@ -17,6 +17,7 @@ Blocks = frozenset[str]
 # old resume gives all assistant lines the same time, and two of them may well say "Done.".
 Moment = tuple[str | None, str | None]
 Voice = tuple[str | None, ...]
+Thread = tuple[str | None, str | None]  # session, agent
 
 MAX_SUBSETS = 6  # blocks; a line with more is compared with all sets that begin with one of them
 
@@ -29,6 +30,22 @@ def blocks_of(keys: str) -> Blocks:
 def thread_of(agent_id: str | None) -> str | None:
     """Sidechains inside a main file are one thread: a replay gives them other roots."""
     return "side" if agent_id is not None and agent_id.startswith("side-") else agent_id
+
+
+def threads_of(
+    speakers: Iterable[tuple[str | None, str | None]], *, in_main_file: bool
+) -> set[Thread]:
+    """The threads that lines of a file can be replays in, by their (session, agent).
+
+    A replay can only be in the thread of its original.
+    """
+    threads: set[Thread] = set()
+    for session_id, agent_id in speakers:
+        threads.add((session_id, thread_of(agent_id)))
+        if in_main_file:
+            threads.add((session_id, None))
+            threads.add((session_id, "side"))
+    return threads
 
 
 class BlockSets:

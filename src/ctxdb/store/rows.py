@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from operator import attrgetter
 from typing import Any
 
 from ctxdb.normalize import Call, Result
@@ -11,11 +12,9 @@ from ctxdb.store.model import Placed, Touched, owner_flags
 from ctxdb.store.snapshots import project_of
 from ctxdb.store.tools import ToolJoin, located
 
-MESSAGE_COLUMNS = (  # after id, source_file_id and turn_id: see line_values
+# What the line alone decides; records have attributes of the same names.
+SAID_BY_LINE = (
     "uuid",
-    "session_id",
-    "agent_id",
-    "parent_uuid",
     "type",
     "subtype",
     "kind",
@@ -29,12 +28,18 @@ MESSAGE_COLUMNS = (  # after id, source_file_id and turn_id: see line_values
     "is_sidechain",
     "cwd",
     "git_branch",
-    "version",
     "data",
+    "block_keys",
+)
+MESSAGE_COLUMNS = (  # after id, source_file_id and turn_id: see line_values
+    "session_id",
+    "agent_id",
+    "parent_uuid",
+    "version",
     "byte_start",
     "byte_length",
-    "block_keys",
     "owner_flags",
+    *SAID_BY_LINE,
     "line_hash",
     "nth",
 )
@@ -48,33 +53,21 @@ _UPDATE_MESSAGE = (
 )
 
 
+_said_by_line = attrgetter(*SAID_BY_LINE)
+
+
 def line_values(placed: Placed) -> tuple[Any, ...]:
     """The values of MESSAGE_COLUMNS."""
     rec = placed.rec
     return (
-        rec.uuid,
         placed.session_id,
         placed.agent_id,
         placed.parent_uuid,
-        rec.type,
-        rec.subtype,
-        rec.kind,
-        rec.timestamp,
-        rec.model,
-        rec.api_message_id,
-        rec.request_id,
-        rec.stop_reason,
-        rec.text,
-        rec.thinking,
-        rec.is_sidechain,
-        rec.cwd,
-        rec.git_branch,
         rec.version or None,
-        rec.data,
         rec.start,
         rec.length,
-        rec.block_keys,
         owner_flags(rec, placed.session_id, placed.file),
+        *_said_by_line(rec),
         rec.line_hash,
         placed.nth,
     )

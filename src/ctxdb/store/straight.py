@@ -18,7 +18,7 @@ from ctxdb.store import agents, model_names, sessions, tally
 from ctxdb.store.batch import Batch
 from ctxdb.store.events import EVENT_COLUMNS, EventRows
 from ctxdb.store.model import Chunk, Placed, Ready, SourceFile
-from ctxdb.store.replays import thread_of
+from ctxdb.store.replays import Thread, threads_of
 from ctxdb.store.scratch import READY_COLUMNS
 from ctxdb.store.tools import (
     INSERT_FILE,
@@ -28,8 +28,6 @@ from ctxdb.store.tools import (
     projects_of,
 )
 from ctxdb.store.usage import LINE_COLUMNS, USAGE_COLUMNS
-
-Thread = tuple[str | None, str | None]
 
 
 def _columns(names: tuple[str, ...]) -> str:
@@ -341,13 +339,8 @@ def known_files(conn: sqlite3.Connection, chunks: list[Chunk]) -> set[int]:
 
 
 def _threads(chunk: Chunk) -> set[Thread]:
-    threads: set[Thread] = set()
-    for session_id, agent_id in chunk.ready.threads if chunk.ready is not None else ():
-        threads.add((session_id, thread_of(agent_id)))
-        if chunk.file.agent_id is None:
-            threads.add((session_id, None))
-            threads.add((session_id, "side"))
-    return threads
+    speakers = chunk.ready.threads if chunk.ready is not None else ()
+    return threads_of(speakers, in_main_file=chunk.file.agent_id is None)
 
 
 def _json(values: Iterable[Any]) -> str:

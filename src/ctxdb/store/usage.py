@@ -16,13 +16,7 @@ from ctxdb.normalize.usage import request_key
 from ctxdb.store import model_names
 from ctxdb.store.model import Placed, Touched
 
-LINE_COLUMNS = (  # of _usage_lines, after message_id: see line_rows
-    "request_key",
-    "api_message_id",
-    "request_id",
-    "part",
-    "is_background",
-    "model",
+_COUNTED = (
     "input_tokens",
     "output_tokens",
     "cache_write_5m_tokens",
@@ -34,6 +28,15 @@ LINE_COLUMNS = (  # of _usage_lines, after message_id: see line_rows
     "service_tier",
     "speed",
     "inference_geo",
+)
+LINE_COLUMNS = (  # of _usage_lines, after message_id: see line_rows
+    "request_key",
+    "api_message_id",
+    "request_id",
+    "part",
+    "is_background",
+    "model",
+    *_COUNTED,
     "has_stop_reason",
     "cost_reported_usd",
 )
@@ -45,17 +48,7 @@ USAGE_COLUMNS = (  # after id and turn_id: see sum_up
     "agent_id",
     "model",
     "timestamp",
-    "input_tokens",
-    "output_tokens",
-    "cache_write_5m_tokens",
-    "cache_write_1h_tokens",
-    "cache_read_tokens",
-    "prompt_tokens",
-    "thinking_tokens",
-    "web_search_requests",
-    "service_tier",
-    "speed",
-    "inference_geo",
+    *_COUNTED,
     "output_is_final",
     "is_sidechain",
     "cost_reported_usd",
