@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -252,6 +253,22 @@ def test_a_second_process_that_dies_is_done_without(
     monkeypatch.setattr(ahead.ReaderProcess, "batches", some)
     one.sync()
     must_be_whole(one, in_place)
+
+
+def test_nobody_waits_for_a_database_that_does_not_grow(one: Lab) -> None:
+    lock = one.db.with_name("ctxdb.db.lock")
+    lock.write_text(
+        f"{os.getpid()} 0.1.0\n"
+    )  # of a process that was killed; its number is another's
+    aside = one.db.with_name("ctxdb.db-building")
+    for age in (None, 3600):
+        if age is not None:
+            aside.touch()
+            os.utime(aside, (time.time() - age,) * 2)
+        asked = [sys.executable, "-m", "ctxdb", "--db", str(one.db), "query", "SELECT 1"]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+        assert answer.returncode == 1
+        assert "no database yet" in answer.stderr
 
 
 def test_who_asks_while_the_database_is_made_waits_for_it(one: Lab) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
 MADE_SECONDS = 0.05  # between two looks whether another process has made the database
+STALLED_SECONDS = 60.0  # a database that does not grow for so long is not being made
 STALE_SECONDS = 10.0  # what another process has not taken in for so long is worth a word
 SUFFIX, JOURNAL = ".jsonl", "journal.jsonl"  # as in ctxdb.discover, which is too slow to import
 
@@ -254,8 +255,14 @@ def _wait_until_made(config: Config, say: Callable[[str], None]) -> None:
     """A first sync shows its database when it is whole: an answer is worth waiting for it."""
     from ctxdb.lock import current_writer
 
+    aside = config.db_path.with_name(config.db_path.name + "-building")  # as ctxdb.build names it
     is_said = False
-    while (writer := current_writer(config.db_path)) and not config.db_path.exists():
+    while not config.db_path.exists() and (writer := current_writer(config.db_path)):
+        try:
+            if time.time() - aside.stat().st_mtime > STALLED_SECONDS:
+                return
+        except FileNotFoundError:
+            return
         if not is_said:
             say(f"Process {writer.pid} is making {config.db_path}: waiting for it.")
             is_said = True
