@@ -7,6 +7,7 @@ later (verify, a change of owner) and means the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 from zlib import crc32
@@ -16,15 +17,19 @@ from ctxdb.normalize.records import Call, Fact, Message, Record, Result, Skip
 from ctxdb.normalize.sides import attachment_parts, event_record, side_data, system_parts
 from ctxdb.normalize.tools import notice_facts, read_call, read_result, result_facts
 from ctxdb.normalize.usage import usage_rows
-from ctxdb.normalize.values import base64_size, dict_of, dump, text_of, texts_of
+from ctxdb.normalize.values import base64_size, dict_of, dump, text_of
 
 THREADED = frozenset(("user", "assistant", "system", "attachment"))
+
+
+def _text_key(text: str, sort: str = "t") -> str:
+    return f"{sort}{crc32(text.encode('utf-8', 'replace')):x}.{len(text)}"
 
 
 def _block_key(block: Any) -> str:
     """A short key of a content block: by id for calls and results, by value for the rest."""
     if type(block) is str:
-        return f"t{crc32(block.encode('utf-8', 'replace')):x}.{len(block)}"
+        return _text_key(block)
     if type(block) is not dict:
         return f"x{crc32(dump(block).encode()):x}"
     what = block.get("type")
@@ -33,11 +38,11 @@ def _block_key(block: Any) -> str:
     if what == "tool_result":
         return f"r{block.get('tool_use_id')}"
     if what == "text" and type(block.get("text")) is str:
-        return _block_key(block["text"])
+        return _text_key(block["text"])
     if what == "thinking":
         thought = block.get("thinking") or block.get("signature")
         if type(thought) is str:
-            return f"h{crc32(thought.encode('utf-8', 'replace')):x}.{len(thought)}"
+            return _text_key(thought, "h")
     return f"x{crc32(dump(block).encode()):x}"
 
 
@@ -88,15 +93,14 @@ def _one_block(block: Any, record: Message) -> bool:
     return True
 
 
-_OF_MESSAGE = ("model", "id", "stop_reason")
-
-
 def _assistant(entry: dict[str, Any], record: Message) -> None:
     message = dict_of(entry.get("message"))
-    model, record.api_message_id, record.stop_reason = texts_of(message, _OF_MESSAGE)
-    record.model = model
+    get = message.get
+    record.model = model = text_of(get("model"))
+    record.api_message_id = text_of(get("id"))
+    record.stop_reason = text_of(get("stop_reason"))
     record.request_id = text_of(entry.get("requestId"))
-    content = message.get("content")
+    content = get("content")
     synthetic = model == "<synthetic>" or entry.get("isApiErrorMessage") is True
     record.kind = "synthetic" if synthetic else "assistant"
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
@@ -142,11 +146,31 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.data = side_data(entry, message, [])
 
 
+def _one_result(
+    entry: dict[str, Any], message: dict[str, Any], block: dict[str, Any], record: Message
+) -> None:
+    """The usual user line: one result and nothing else."""
+    record.kind = "tool_result"
+    detail = entry.get("toolUseResult")
+    result = read_result(block, detail, entry.get("toolDenialKind"))
+    if result is not None:
+        record.results = [result]
+        if type(detail) is dict:
+            record.facts = result_facts(result.tool_use_id, detail, record.timestamp or "")
+    record.block_keys = f"r{block.get('tool_use_id')}"
+    record.data = side_data(entry, message, _images(block.get("content")))
+
+
 def _user(entry: dict[str, Any], record: Message) -> None:
     message = dict_of(entry.get("message"))
     content = message.get("content")
     if content is None and "content" in entry:
         content = entry["content"]
+    if type(content) is list and len(content) == 1:
+        block = content[0]
+        if type(block) is dict and block.get("type") == "tool_result":
+            _one_result(entry, message, block, record)
+            return
     results: list[Result] = []
     facts: list[Fact] = []
     has_result = False
@@ -207,9 +231,29 @@ _READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
 }
 
 
-_OF_ENTRY = ("uuid", "parentUuid", "agentId", "timestamp")
-_OF_LINE = ("version", "sessionId", "cwd", "gitBranch", "slug", "entrypoint", "session_id")
-_OF_BOTH = _OF_ENTRY + _OF_LINE
+@lru_cache(maxsize=64)
+def _texts(*values: Any) -> tuple[str | None, ...]:
+    """What text_of says of each. Equal values of other types than text all say nothing."""
+    return tuple(map(text_of, values))
+
+
+def _common(entry: dict[str, Any]) -> tuple[str | None, ...]:
+    """What a line says that most lines of its file say too: looked at once for all of them."""
+    get = entry.get
+    values = (
+        get("agentId"),
+        get("version"),
+        get("sessionId"),
+        get("cwd"),
+        get("gitBranch"),
+        get("slug"),
+        get("entrypoint"),
+        get("session_id"),
+    )
+    try:
+        return _texts(*values)
+    except TypeError:  # lists and objects
+        return tuple(map(text_of, values))
 
 
 def _threaded(
@@ -219,20 +263,16 @@ def _threaded(
     in_agent_file: bool,
     wrapper: dict[str, Any] | None,
 ) -> Message:
-    if wrapper is None:
-        outer, texts = entry, texts_of(entry, _OF_BOTH)
-    else:
-        outer, texts = wrapper, texts_of(entry, _OF_ENTRY) + texts_of(wrapper, _OF_LINE)
-    uuid, parent, agent, at, version, session, cwd, branch, slug, entrypoint, process = texts
+    get = entry.get
+    at = text_of(get("timestamp"))
+    outer = entry if wrapper is None else wrapper
+    agent, version, session, cwd, branch, slug, entrypoint, process = _common(outer)
     if wrapper is not None:
-        agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or agent
+        agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or text_of(get("agentId"))
         at = at or text_of(wrapper.get("timestamp"))
     forked = dict_of(entry["forkedFrom"]) if "forkedFrom" in entry else None
     sidechain = (
-        wrapper is not None
-        or in_agent_file
-        or agent is not None
-        or entry.get("isSidechain") is True
+        wrapper is not None or in_agent_file or agent is not None or get("isSidechain") is True
     )
     what = entry["type"]
     record = Message(
@@ -240,15 +280,15 @@ def _threaded(
         length,
         outer["type"],
         version or "",
-        uuid,
-        parent,
+        text_of(get("uuid")),
+        text_of(get("parentUuid")),
         session,
         agent,
         at,
         wrapper is not None,
         text_of(forked.get("messageUuid")) if forked else None,
         text_of(forked.get("sessionId")) if forked else None,
-        entry.get("sessionKind") == "bg",
+        get("sessionKind") == "bg",
         what,
         None,
         "",

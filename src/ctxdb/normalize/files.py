@@ -50,9 +50,10 @@ def line_diff(old: str, new: str) -> tuple[int, int]:
     ):
         end_before -= 1
         end_after -= 1
-    removed, added = end_before - start, end_after - start
-    if removed and added and removed * added <= MAX_PAIRS:
-        matcher = SequenceMatcher(None, before[start:end_before], after[start:end_after], False)
+    gone, come = before[start:end_before], after[start:end_after]
+    removed, added = len(gone), len(come)
+    if removed * added <= MAX_PAIRS and not set(gone).isdisjoint(come):
+        matcher = SequenceMatcher(None, gone, come, False)
         same = sum(block.size for block in matcher.get_matching_blocks())
         removed -= same
         added -= same
@@ -101,13 +102,13 @@ def _patch_lines(patch: Any) -> tuple[int, int] | None:
         lines = hunk.get("lines") if type(hunk) is dict else None
         if type(lines) is not list:
             return None
-        for line in lines:
-            if type(line) is str:
-                if line.startswith("+"):
-                    added += 1
-                elif line.startswith("-"):
-                    removed += 1
+        signs = [line[:1] for line in lines if type(line) is str]
+        added += signs.count("+")
+        removed += signs.count("-")
     return added, removed
+
+
+_CREATED = ("File created successfully", "New file created")
 
 
 def result_file(detail: dict[str, Any], text: str) -> str | None:
@@ -116,7 +117,7 @@ def result_file(detail: dict[str, Any], text: str) -> str | None:
     operation: str | None = None
     lines = _patch_lines(detail.get("structuredPatch"))
     what = detail.get("type")
-    if what == "create" or text.startswith(("File created successfully", "New file created")):
+    if what == "create" or text.startswith(_CREATED):
         operation = "create"
         content = detail.get("content")
         if lines is None and type(content) is str:

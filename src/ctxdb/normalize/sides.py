@@ -111,10 +111,9 @@ def side_data(
     entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
 ) -> str | None:
     """JSON for messages.data of a user or assistant line."""
-    keys = _KEPT.intersection(entry)
-    if not keys and not images and not (message.keys() & _KEPT_OF_MESSAGE):
+    if not images and _KEPT.isdisjoint(entry) and _KEPT_OF_MESSAGE.isdisjoint(message):
         return None
-    kept: dict[str, Any] = {key: entry[key] for key in keys}
+    kept: dict[str, Any] = {key: entry[key] for key in _KEPT.intersection(entry)}
     if images:
         kept["images"] = images
     for key in _KEPT_OF_MESSAGE:

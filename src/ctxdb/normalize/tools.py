@@ -76,6 +76,7 @@ _REJECTED = (
 _INTERRUPTED = ("[Request interrupted", "Permission prompt was aborted")
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b")
 _PERSISTED = re.compile(r"Full output saved to: (\S[^\n]*)")
+_NO_FIELDS: dict[str, Any] = {}
 
 
 def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
@@ -103,7 +104,7 @@ def read_call(block: dict[str, Any]) -> Call | None:
     raw_name = text_of(block.get("name")) or "unknown"
     name = RENAMED.get(raw_name, raw_name)
     tool_input = block.get("input")
-    fields = tool_input if type(tool_input) is dict else {}
+    fields = tool_input if type(tool_input) is dict else _NO_FIELDS
     server = None
     if raw_name.startswith("mcp__"):
         server = raw_name[5:].partition("__")[0] or None
@@ -113,7 +114,7 @@ def read_call(block: dict[str, Any]) -> Call | None:
         name,
         raw_name,
         server,
-        dump_without_base64(tool_input if tool_input is not None else {}),
+        dump_without_base64(_NO_FIELDS if tool_input is None else tool_input),
         target_of(name, fields),
         path,
         operation,
@@ -124,8 +125,6 @@ def read_call(block: dict[str, Any]) -> Call | None:
 
 
 def _content(content: Any) -> str | None:
-    if type(content) is str:
-        return content or None
     if type(content) is not list:
         return None if content is None else dump(content)
     parts: list[str] = []
@@ -151,24 +150,29 @@ def _content(content: Any) -> str | None:
 
 
 def _status(text: str, detail: Any, denial: Any, *, is_error: bool) -> str:
-    said = detail if type(detail) is str else ""
-    said = said.removeprefix("Error: ")
-    if denial or text.startswith(_REJECTED) or said.startswith(_REJECTED):
+    if denial or text.startswith(_REJECTED):
         return "rejected"
-    if type(detail) is dict and detail.get("interrupted") is True:
+    if type(detail) is str:
+        said = detail.removeprefix("Error: ")
+        if said.startswith(_REJECTED):
+            return "rejected"
+        if said.startswith(_INTERRUPTED):
+            return "interrupted"
+    elif type(detail) is dict and detail.get("interrupted") is True:
         return "interrupted"
-    if text.startswith(_INTERRUPTED) or said.startswith(_INTERRUPTED):
+    if text.startswith(_INTERRUPTED):
         return "interrupted"
     return "error" if is_error else "ok"
 
 
 def _milliseconds(detail: dict[str, Any]) -> int | None:
     for key in ("durationMs", "totalDurationMs"):
-        if (found := int_of(detail.get(key))) is not None:
+        if key in detail and (found := int_of(detail[key])) is not None:
             return found
-    seconds = float_of(detail.get("durationSeconds"))
-    if seconds is not None and 0 <= seconds < 1e9:
-        return round(seconds * 1000)
+    if "durationSeconds" in detail:
+        seconds = float_of(detail["durationSeconds"])
+        if seconds is not None and 0 <= seconds < 1e9:
+            return round(seconds * 1000)
     return None
 
 
@@ -178,28 +182,27 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | Non
     if tool_use_id is None:
         return None
     is_error = block.get("is_error") is True
-    text = _content(block.get("content"))
-    head = text or ""
-    status = _status(head, detail, denial, is_error=is_error)
-    fields = detail if type(detail) is dict else {}
-    match = _EXIT_CODE.match(head)
+    content = block.get("content")
+    head = content if type(content) is str else _content(content) or ""
+    fields = detail if type(detail) is dict else _NO_FIELDS
     path = text_of(fields.get("persistedOutputPath"))
     if path is None and head.startswith("<persisted-output>"):
         saved = _PERSISTED.search(head, 0, 2000)
         path = saved.group(1).strip() if saved else None
     size = int_of(fields.get("persistedOutputSize")) if path else None
+    match = _EXIT_CODE.match(head) if head.startswith("E") else None
     return Result(
         tool_use_id,
-        status,
+        _status(head, detail, denial, is_error=is_error),
         1 if is_error else 0,
         int(match.group(1)) if match else None,
         0 if fields.get("backgroundTaskId") or fields.get("returnCodeInterpretation") else 1,
-        text,
+        head or None,
         byte_length(head) if size is None else size,
         path,
         _milliseconds(fields) if fields else None,
         result_file(fields, head) if not is_error else None,
-        git_operations(fields.get("gitOperation")) if "gitOperation" in fields else None,
+        git_operations(fields["gitOperation"]) if "gitOperation" in fields else None,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ctxdb.normalize.records import UsageRow
-from ctxdb.normalize.values import dict_of, float_of, int_of, text_of
+from ctxdb.normalize.values import float_of, int_of, text_of
 
 MAX_COUNT = 2_000_000  # tokens; more in one request is a fault of the writer
 
@@ -24,9 +24,15 @@ def count(value: Any) -> int:
     return 0 if number is None or number < 0 else min(number, MAX_COUNT)
 
 
+_COUNTERS = ("input_tokens", "output_tokens", "cache_read_input_tokens")
+
+
 def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
     """input, output, cache write 5m, cache write 1h, cache read (R6)."""
     get = usage.get
+    read_in, written, cached = [
+        n if type(n) is int and 0 <= n <= MAX_COUNT else count(n) for n in map(get, _COUNTERS)
+    ]
     total = count(get("cache_creation_input_tokens"))
     split = get("cache_creation")
     long = 0
@@ -34,13 +40,7 @@ def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
         long = count(split.get("ephemeral_1h_input_tokens"))
         total = max(total, count(split.get("ephemeral_5m_input_tokens")) + long)
         long = min(long, total)
-    return (
-        count(get("input_tokens")),
-        count(get("output_tokens")),
-        total - long,
-        long,
-        count(get("cache_read_input_tokens")),
-    )
+    return read_in, written, total - long, long, cached
 
 
 def request_key(
@@ -62,15 +62,15 @@ def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow]
     model = message.get("model")
     if type(usage) is not dict or type(model) is not str or not model or model == "<synthetic>":
         return None
+    get = usage.get
     tokens = counters(usage)
     prompt = tokens[0] + tokens[2] + tokens[3] + tokens[4]
     final = 1 if message.get("stop_reason") else 0
     background = 1 if entry.get("sessionKind") == "bg" else 0
-    tier = text_of(usage.get("service_tier"))
-    speed = text_of(usage.get("speed"))
-    geo = text_of(usage.get("inference_geo"))
+    tier = text_of(get("service_tier"))
+    geo = text_of(get("inference_geo"))
+    iterations = get("iterations")
     advisors: list[UsageRow] = []
-    iterations = usage.get("iterations")
     largest = 0
     if type(iterations) is list:
         for call in iterations:
@@ -86,7 +86,10 @@ def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow]
                 )
             elif call.get("type") == "message":
                 largest = max(largest, size)
-    thinking = dict_of(usage.get("output_tokens_details")).get("thinking_tokens")
+    details = get("output_tokens_details")
+    thinking = details.get("thinking_tokens") if type(details) is dict else None
+    server = get("server_tool_use")
+    cost = entry.get("costUSD")
     request = (
         0,
         background,
@@ -94,11 +97,11 @@ def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow]
         *tokens,
         largest or prompt,
         None if thinking is None else count(thinking),
-        count(dict_of(usage.get("server_tool_use")).get("web_search_requests")),
+        count(server.get("web_search_requests")) if type(server) is dict else 0,
         tier,
-        speed,
+        text_of(get("speed")),
         geo,
         final,
-        float_of(entry.get("costUSD")),
+        None if cost is None else float_of(cost),
     )
     return [request, *advisors]

@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+_dumps = orjson.dumps
+
 MAX_INT = 2**63 - 1
 # Longer strings in side data are noise to a view: only their size is kept.
 LONG_TEXT = 2_000
@@ -17,17 +19,6 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=]{65536,}")
 def text_of(value: Any) -> str | None:
     """The value if it is a non-empty string."""
     return value if type(value) is str and value else None
-
-
-_TEXTS = frozenset((str, type(None)))
-
-
-def texts_of(entry: dict[str, Any], keys: tuple[str, ...]) -> list[str | None]:
-    """What text_of says of each of these fields, all at once: mostly they are as they should be."""
-    found = list(map(entry.get, keys))
-    if not _TEXTS.issuperset(map(type, found)) or "" in found:
-        return [text_of(value) for value in found]
-    return found
 
 
 def dict_of(value: Any) -> dict[str, Any]:
@@ -54,10 +45,9 @@ def float_of(value: Any) -> float | None:
 def dump(value: Any) -> str:
     """JSON text; integers beyond 64 bits and other oddities fall back to their text."""
     try:
-        raw = orjson.dumps(value, default=str)
+        return _dumps(value, str).decode()
     except (TypeError, ValueError, RecursionError):
-        return orjson.dumps(str(value)[:LONG_TEXT]).decode()
-    return raw.decode()
+        return _dumps(str(value)[:LONG_TEXT]).decode()
 
 
 def dump_without_base64(value: Any) -> str:
