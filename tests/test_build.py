@@ -238,20 +238,32 @@ def test_a_file_that_only_the_second_process_has_seen_is_read_afterwards(
     must_be_whole(one, in_place)
 
 
-def test_a_second_process_that_dies_is_done_without(
-    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_reading_process_that_dies_is_done_without(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch, which: int
 ) -> None:
-    real = ahead.ReaderProcess.batches
+    real = ahead.ReaderProcesses.batches
+    died: list[bool] = []
 
-    def some(self: ahead.ReaderProcess) -> Iterator[ahead.Arrived]:
-        for n, arrived in enumerate(real(self)):
-            if n == 2:
-                self.process.kill()
-                raise reader.ReaderDied
-            yield arrived
+    def some(self: ahead.ReaderProcesses) -> Iterator[ahead.Arrived]:
+        monkeypatch.setattr(ahead.ReaderProcesses, "batches", real)
+        assert len(self.readers) == 2
+        process = self.readers[which].process
+        try:
+            for n, arrived in enumerate(real(self)):
+                if n == 1:
+                    process.kill()
+                    process.join()
+                yield arrived
+        except reader.ReaderDied:
+            died.append(True)
+            raise
 
-    monkeypatch.setattr(ahead.ReaderProcess, "batches", some)
+    monkeypatch.setattr(ahead.ReaderProcesses, "batches", some)
+    monkeypatch.setattr(ahead, "AHEAD_BYTES", 1 << 16)  # it has not sent everything by then
+    monkeypatch.setattr(ingest, "BATCH_BYTES", 1 << 14)
     one.sync()
+    assert died
     must_be_whole(one, in_place)
 
 

@@ -217,7 +217,7 @@ def test_a_copied_project_folder_adds_nothing(recipe: Recipe) -> None:
 
 
 def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
-    """In a second process, in pieces of any size, into a database built aside or one in use."""
+    """In other processes, in pieces of any size, into a database built aside or one in use."""
     files = build(recipe).contents()
     names = transcripts(files)
     if not names:
@@ -227,7 +227,7 @@ def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch, lab() as one:
         patch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
         patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 4000, 1 << 22])))
-        patch.setattr(ahead, "MAX_SEEN", data.draw(st.sampled_from([1, 10, 10**6]), label="seen"))
+        patch.setattr(ahead, "READERS", data.draw(st.integers(1, 3), label="readers"))
         if data.draw(st.booleans(), label="small chunks"):
             patch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
             patch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))

@@ -1,8 +1,11 @@
-"""Reading ahead in a second process, while the first one writes: the two take about as long.
+"""Reading ahead in processes of their own, while the first one writes.
 
-The second process makes batches of two sorts: rows made ready, most of them, and lines that must go
-the general way. Files come in the order they were asked for, except that the general way waits
-until it is worth a batch; within a file the order always holds.
+Two of them read, each its own sessions: on two cores the three processes leave no core idle,
+whichever of reading and writing is slower at the moment; with more cores, the writing never waits.
+
+They make batches of two sorts: rows made ready, most of them, and lines that must go the general
+way. Files come in the order they were asked for, except that the general way waits until it is
+worth a batch; within a file the order always holds.
 """
 
 from __future__ import annotations
@@ -10,21 +13,23 @@ from __future__ import annotations
 import gc
 import marshal
 import multiprocessing
+import os
+import select
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from ctxdb.normalize import Event, Message
 from ctxdb.reader import Lines, ReaderDied, pack_lines, read_file, unpack_lines
 from ctxdb.ring import Ring
-from ctxdb.store.model import Ready, SourceFile, place_line
-from ctxdb.store.ready import Names, ReadyFile, Seen
+from ctxdb.store.model import Ready, SourceFile
+from ctxdb.store.ready import ReadyFile, Seen
 from ctxdb.store.scratch import Scratch, is_possible
 
-AHEAD_BYTES = 12 << 20  # read before they are asked for
-MAX_SEEN = 250_000  # names that are remembered: 25 MB
+READERS = 2
+AHEAD_BYTES = 8 << 20  # of rows, from each reader, before they are asked for
+NICE = 5  # where there are two cores, one is for the writing whenever it has something to do
 
 READY, GENERAL, FAILED, LARGE, END = range(5)
 
@@ -35,6 +40,7 @@ class Task:
 
     path: str | bytes
     offset: int
+    size: int  # bytes to read, about
     session_id: str | None
     agent_id: str | None
     is_new: bool  # nothing of it is stored: its rows can be made ready
@@ -75,7 +81,6 @@ class _Batches:
         self.ready = _Pile()
         self.general = _Pile()
         self.waiting: set[int] = set()  # tasks with chunks in the general pile
-        self.knows_all = True  # no name has been forgotten
 
     def follower(self, n: int, task: Task) -> ReadyFile | None:
         """Who makes the rows of a file, if that can be done. Files go by their tasks' numbers."""
@@ -83,7 +88,7 @@ class _Batches:
             return None
         return ReadyFile(SourceFile(n, "", task.session_id, task.agent_id), self.seen)
 
-    def add(self, n: int, task: Task, follower: ReadyFile | None, found: Lines) -> None:
+    def add(self, n: int, follower: ReadyFile | None, found: Lines) -> None:
         """Add the next chunk of a task."""
         ready = None
         if follower is not None:
@@ -91,8 +96,6 @@ class _Batches:
             number = len(self.ready.chunks)
             wanted = n not in self.waiting
             ready = follower.make(chunk, number, self.scratch, wanted=wanted)
-        else:
-            self._note(n, task, found)
         if ready is not None:
             self.ready.add((n, pack_lines(found, records=False), tuple(ready)), found)
             if self._is_enough(self.ready):
@@ -102,27 +105,17 @@ class _Batches:
             self.waiting.add(n)
             if self._is_enough(self.general):
                 self.send_all()
-        if len(self.seen) >= MAX_SEEN:
-            # What is sent from now on must be compared with what is stored by then.
-            self.send_all()
-            self.seen.clear()
-            self.knows_all = False
-
-    def _note(self, n: int, task: Task, found: Lines) -> None:
-        file = SourceFile(n, "", task.session_id, task.agent_id)
-        items = [place_line(r, file, "") for r in found.records if isinstance(r, Message)]
-        events = [r for r in found.records if isinstance(r, Event)]
-        self.seen.note(Names(items, events, file))
 
     def _is_enough(self, pile: _Pile) -> bool:
         return pile.size >= self.enough or pile.lines >= self.limits.lines
 
     def send_ready(self) -> None:
-        """Send the rows that are ready."""
+        """Send the rows that are ready. What follows is compared with them when they are stored."""
         if self.ready.chunks:
-            self.ring.send(marshal.dumps((READY, self.ready.chunks, self.knows_all)))
+            self.ring.send(marshal.dumps((READY, self.ready.chunks)))
             self.ring.send(self.scratch.image())
             self.ready, self.scratch = _Pile(), Scratch()
+            self.seen.clear()
             self.enough = self.limits.bytes
 
     def send_all(self) -> None:
@@ -139,16 +132,21 @@ class _Batches:
         self.ring.send(marshal.dumps(what))
 
 
-def _serve(tasks: Sequence[Task], limits: Limits, ring: Ring) -> None:
-    """The second process: read every file, and send its lines or what stopped it."""
-    # Ctrl-C on a terminal reaches both processes; the first one ends this one when it is through.
+def _serve(
+    tasks: Sequence[tuple[int, Task]], limits: Limits, ring: Ring, others: Sequence[Ring]
+) -> None:
+    """A process that reads: every file, and sends its lines or what stopped it."""
+    # Ctrl-C on a terminal reaches all processes; the first one ends this one when it is through.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     ring.hold_sending()
+    for other in others:
+        other.close()  # the ends that this process was forked with
+    os.nice(NICE)
     gc.disable()  # records hold no cycles; looking for some would take a third of the time
     batches = _Batches(ring, limits)
     try:
-        for n, task in enumerate(tasks):
+        for n, task in tasks:
             follower = batches.follower(n, task)
             in_agent_file = task.agent_id is not None
             lines = read_file(task.path, task.offset, in_agent_file=in_agent_file)
@@ -163,64 +161,100 @@ def _serve(tasks: Sequence[Task], limits: Limits, ring: Ring) -> None:
                 if found.is_large:
                     batches.tell(LARGE, n, found.start)
                     break
-                batches.add(n, task, follower, found)
+                batches.add(n, follower, found)
         batches.tell(END)
     except (BrokenPipeError, MemoryError):
         return  # nobody listens; or the first process finds that this one is gone, and reads on
 
 
+def _shared_out(tasks: Sequence[Task], readers: int) -> list[list[tuple[int, Task]]]:
+    """Who reads what: all files of a session the same one, and each about as much.
+
+    Only they have much in common, and what has can be told apart best where it is read.
+    """
+    sessions: dict[str | int, list[int]] = {}
+    for n, task in enumerate(tasks):
+        sessions.setdefault(n if task.session_id is None else task.session_id, []).append(n)
+    sizes = [(sum(tasks[n].size for n in own), own) for own in sessions.values()]
+    shares: list[list[int]] = [[] for _ in range(readers)]
+    loads = [0] * readers
+    for size, own in sorted(sizes, reverse=True):
+        least = loads.index(min(loads))
+        loads[least] += size
+        shares[least] += own
+    return [[(n, tasks[n]) for n in sorted(share)] for share in shares if share]
+
+
 @dataclass(slots=True)
 class Arrived:
-    """What the second process sends next."""
+    """What a reader sends next."""
 
     kind: int
     task: int = -1  # of FAILED and LARGE
     value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset
     chunks: list[tuple[int, Lines, Ready | None]] = field(default_factory=list)
     image: memoryview | bytes = b""  # READY: the rows, good until the next one is asked for
-    is_new: bool = False  # READY: nothing that was sent before has anything to do with them
 
 
-class ReaderProcess:
-    """Reads files in a second process, ahead of whoever asks."""
+class _Reader(NamedTuple):
+    ring: Ring
+    process: multiprocessing.process.BaseProcess
+
+    def next(self) -> Arrived | None:
+        """What has come; None at the end of all files."""
+        kind, *rest = marshal.loads(self.ring.receive())  # noqa: S302  our own process wrote it
+        if kind == END:
+            return None
+        if kind not in (READY, GENERAL):
+            return Arrived(kind, rest[0], tuple(rest[1:]))
+        chunks = [
+            (n, unpack_lines(lines), Ready._make(ready) if ready else None)
+            for n, lines, ready in rest[0]
+        ]
+        image = self.ring.receive() if kind == READY else b""
+        return Arrived(kind, chunks=chunks, image=image)
+
+
+class ReaderProcesses:
+    """Read files in other processes, ahead of whoever asks."""
 
     def __init__(self, tasks: Sequence[Task], limits: Limits) -> None:
         context = multiprocessing.get_context("fork")
-        self.ring = Ring(AHEAD_BYTES)
-        self.process = context.Process(target=_serve, args=(tasks, limits, self.ring), daemon=True)
+        self.readers: list[_Reader] = []
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            self.process.start()
+            for share in _shared_out(tasks, READERS):
+                others = [reader.ring for reader in self.readers]
+                ring = Ring(AHEAD_BYTES)
+                args = (share, limits, ring, others)
+                process = context.Process(target=_serve, args=args, daemon=True)
+                process.start()
+                ring.hold_receiving()
+                self.readers.append(_Reader(ring, process))
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self.ring.hold_receiving()
 
     def batches(self) -> Iterator[Arrived]:
-        """Everything that comes, in order; raises ReaderDied when it stops before the end."""
-        while True:
-            try:
-                kind, *rest = marshal.loads(self.ring.receive())  # noqa: S302  our own process wrote it
-                if kind == END:
-                    return
-                if kind in (READY, GENERAL):
-                    chunks = [
-                        (n, unpack_lines(lines), Ready._make(ready) if ready else None)
-                        for n, lines, ready in rest[0]
-                    ]
-                    arrived = Arrived(kind, chunks=chunks)
-                    if kind == READY:
-                        arrived.is_new = rest[1]
-                        arrived.image = self.ring.receive()
-                    yield arrived
+        """Everything that comes, in turns; raises ReaderDied when one stops before the end."""
+        reading = list(self.readers)
+        while reading:
+            came, _, _ = select.select([reader.ring for reader in reading], [], [])
+            for reader in [one for one in reading if one.ring in came]:
+                try:
+                    arrived = reader.next()
+                except EOFError:
+                    raise ReaderDied from None
+                if arrived is None:
+                    reading.remove(reader)
                 else:
-                    yield Arrived(kind, rest[0], tuple(rest[1:]))
-            except EOFError:
-                raise ReaderDied from None
+                    yield arrived
+                    reader.ring.release()
 
     def close(self) -> None:
-        """End the second process, whatever it is doing."""
-        if self.process.is_alive():
-            with suppress(OSError):
-                self.process.kill()  # it only reads
-        self.process.join()
-        self.ring.close()
+        """End the readers, whatever they are doing."""
+        for reader in self.readers:
+            if reader.process.is_alive():
+                with suppress(OSError):
+                    reader.process.kill()  # it only reads
+            reader.process.join()
+            reader.ring.close()

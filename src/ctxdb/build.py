@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.ahead import ReaderProcess, Task
+from ctxdb.ahead import ReaderProcesses, Task
 from ctxdb.discover import role_of, scan
 from ctxdb.errors import CtxdbError
 from ctxdb.ingest import SECOND_PROCESS_BYTES, Pass, read_ahead
@@ -102,7 +102,7 @@ def _first(found: Scan) -> Scan:
 class Reading(NamedTuple):
     """The second process, and what it reads."""
 
-    process: ReaderProcess
+    process: ReaderProcesses
     paths: list[str]
 
 
@@ -111,7 +111,7 @@ def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) ->
     tasks = []
     for file in found.files:
         role = role_of(file.path, file.root)
-        tasks.append(Task(file.path, 0, role.session_id, role.agent_id, is_new=True))
+        tasks.append(Task(file.path, 0, file.size, role.session_id, role.agent_id, is_new=True))
     with closing(read_ahead(tasks)) as process, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
         reading = Reading(process, [file.path for file in found.files])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcess, Task
+from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcesses, Task
 from ctxdb.discover import Scan, scan
 from ctxdb.errors import CtxdbError
 from ctxdb.identity import open_regular
@@ -62,7 +62,6 @@ class Pass(Look):
         self.announced = False  # a huge line is marked in the database as being read
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
-        self.is_first = False  # nothing is stored yet
         self.open_paths: dict[int, str | bytes] = {}
         self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
@@ -137,13 +136,9 @@ class Pass(Look):
                 return
             at = found.end
 
-    def _read_ahead(self, reader: ReaderProcess, work: dict[int, Work]) -> None:
+    def _read_ahead(self, reader: ReaderProcesses, work: dict[int, Work]) -> None:
         """Read in a second process, write in this one. Files go by the numbers of their tasks."""
         self.open_paths = {one.item.file.id: one.item.open_path for one in work.values()}
-        (stored,) = self.conn.execute(
-            "SELECT EXISTS (SELECT 1 FROM messages) OR EXISTS (SELECT 1 FROM events)"
-        ).fetchone()
-        self.is_first = not stored
         straight.prepare(self.conn, {n: one.item.file.id for n, one in work.items()})
         unread = dict(work)
         try:
@@ -176,8 +171,7 @@ class Pass(Look):
                 chunks.append(chunk)
         image = None
         if arrived.kind == READY:
-            is_new = self.is_first and arrived.is_new
-            image = Image(arrived.image, len(arrived.chunks), is_new)
+            image = Image(arrived.image, len(arrived.chunks))
         self._store(chunks, image)
         for n, lines, _ in arrived.chunks:
             if lines.at_end:
@@ -327,12 +321,13 @@ class Pass(Look):
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
 
 
-def read_ahead(tasks: list[Task]) -> ReaderProcess:
+def read_ahead(tasks: list[Task]) -> ReaderProcesses:
     """A second process that reads."""
-    return ReaderProcess(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
+    return ReaderProcesses(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
 
 
 def _task(one: Work) -> Task:
     file = one.item.file
     is_new = file.offset == 0 and file.generation == 0
-    return Task(one.item.open_path, file.offset, file.session_id, file.agent_id, is_new)
+    size = max(one.size - file.offset, 0)
+    return Task(one.item.open_path, file.offset, size, file.session_id, file.agent_id, is_new)

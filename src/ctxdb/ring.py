@@ -72,12 +72,20 @@ class Ring:
         while left:
             left = left[os.write(self._places[1], left) :]
 
-    def receive(self) -> memoryview | bytes:
-        """The next message, good until the next call; EOFError when the sender is gone."""
+    def fileno(self) -> int:
+        """What becomes readable when there is something to receive."""
+        return self._places[0]
+
+    def release(self) -> None:
+        """Give back the room of the last message: nobody looks at it any more."""
         if self._taken:
             with suppress(BrokenPipeError):  # it has sent its last
                 os.write(self._rooms[1], _ROOM.pack(self._taken))
             self._taken = 0
+
+    def receive(self) -> memoryview | bytes:
+        """The next message, good until the next call; EOFError when the sender is gone."""
+        self.release()
         start, length, room = _PLACE.unpack(self._read(_PLACE.size))
         if start == _IN_PIPE:
             return self._read(length)

@@ -16,6 +16,14 @@ def is_uuid(text: str) -> bool:
     return len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
 
 
+def are_uuids(texts: list[str]) -> bool:
+    """Whether is_uuid says so of each; the dashes of all of them are looked at together."""
+    if not set(map(len, texts)) <= {36}:
+        return False
+    joined, dashes = "".join(texts), "-" * len(texts)
+    return all(joined[at::36] == dashes for at in (8, 13, 18, 23))
+
+
 def entry_key(uuid: str, session_id: str | None) -> str:
     """What an entry is known by."""
     return uuid if is_uuid(uuid) else f"{session_id}|{uuid}"
@@ -148,12 +156,14 @@ WRAPPED, FORKED, FOREIGN, BACKGROUND = 8, 4, 2, 1
 
 def owner_flags(rec: Message, session_id: str | None, file: SourceFile) -> int:
     """What counts against a line as the owner of its entry."""
-    return (
-        (WRAPPED if rec.nested else 0)
-        | (FORKED if rec.forked_from or rec.forked_session else 0)
-        | (0 if session_id == file.session_id else FOREIGN)
-        | (BACKGROUND if rec.background else 0)
-    )
+    flags = 0 if session_id == file.session_id else FOREIGN
+    if rec.nested:
+        flags |= WRAPPED
+    if rec.forked_from or rec.forked_session:
+        flags |= FORKED
+    if rec.background:
+        flags |= BACKGROUND
+    return flags
 
 
 def owner_rank(flags: int, timestamp: str | None) -> tuple[int, str, int]:

@@ -5,7 +5,7 @@ file. `ReadyFile` follows one file from its first byte and makes the rows of eac
 same functions that the store uses, under numbers in place of ids; straight.py puts in the ids. A
 chunk in which something may be a copy, or that cannot be told without the database, is not made
 ready: it goes the general way (batch.py), and so does one that has something in common with
-another file (`Seen`) or with what is stored.
+another file of its batch (`Seen`) or with what is stored when the batch is.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ctxdb.normalize import Event, Message, Skip, pack
 from ctxdb.store import tally, usage
 from ctxdb.store.begin import LINKS, ReadingOrder
 from ctxdb.store.events import event_values
-from ctxdb.store.model import Chunk, Placed, Ready, SourceFile, Touched, is_uuid, place_line
+from ctxdb.store.model import Chunk, Placed, Ready, SourceFile, Touched, are_uuids, place_line
 from ctxdb.store.parents import Parents
 from ctxdb.store.replays import SeenReplays, Thread, thread_of, threads_of
-from ctxdb.store.rows import line_values
+from ctxdb.store.rows import ready_values
 from ctxdb.store.scratch import Scratch
 from ctxdb.store.tools import ToolJoin, file_row, finish, is_unique_id
 from ctxdb.store.turns import QueueReader
@@ -34,7 +34,7 @@ class NotReady(Exception):
 
 
 class Seen:
-    """Names that lines have had so far, of all files of a run.
+    """Names that lines of a batch have had so far.
 
     Of most only hashes: two that happen to be equal cost a chunk the straight way, nothing else.
     """
@@ -46,16 +46,13 @@ class Seen:
         self.threads: dict[Thread, int] = {}  # the file that has lines of it
         self.events: dict[tuple[int, str | None], int] = {}
 
-    def _all(self) -> tuple[set[int] | dict[Any, int], ...]:
-        return self.uuids, self.calls, self.api_messages, self.threads, self.events
-
-    def __len__(self) -> int:
-        return sum(map(len, self._all()))
-
     def clear(self) -> None:
-        """Forget everything."""
-        for names in self._all():
-            names.clear()
+        """Forget everything: a batch begins."""
+        self.uuids.clear()
+        self.calls.clear()
+        self.api_messages.clear()
+        self.threads.clear()
+        self.events.clear()
 
     def note(self, names: Names) -> None:
         """Remember the names of lines."""
@@ -233,25 +230,21 @@ class ReadyFile:
 
     def _all_new(self, items: list[Placed]) -> bool:
         """Whether no line repeats another of its file, as far as its file tells."""
-        seen: set[str] = set()
-        is_new = True
+        uuids = [
+            item.rec.uuid
+            for item in items
+            if item.rec.uuid is not None
+            and item.rec.forked_from is None
+            and item.session_id is not None
+        ]
+        is_new = are_uuids(uuids) and len(set(uuids)) == len(items)
+        add = self.replays.add
         for item in items:
             rec = item.rec
-            uuid = rec.uuid
-            if (
-                uuid is None
-                or uuid in seen
-                or not is_uuid(uuid)
-                or item.session_id is None
-                or rec.forked_from is not None
-            ):
-                is_new = False
-            else:
-                seen.add(uuid)
             if rec.block_keys and rec.timestamp is not None:
                 thread = item.agent_id or ("side" if rec.is_sidechain else None)
                 key = (item.session_id, rec.timestamp, rec.type, thread, rec.api_message_id)
-                if self.replays.add(key, rec.block_keys):
+                if add(key, rec.block_keys):
                     is_new = False
         return is_new
 
@@ -284,7 +277,7 @@ class ReadyFile:
         file_id = self.file.id
         scratch.add(
             "messages",
-            [(number, file_id, item.turn_id or 0, *line_values(item)[:-2]) for item in items],
+            [(number, file_id, item.turn_id or 0, *ready_values(item)) for item in items],
         )
         scratch.add("tools", [(number, *tool.values()) for tool in tools])
         scratch.add("lines", [(number, *line) for line in lines])

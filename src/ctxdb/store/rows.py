@@ -36,9 +36,9 @@ MESSAGE_COLUMNS = (  # after id, source_file_id and turn_id: see line_values
     "agent_id",
     "parent_uuid",
     "version",
+    "owner_flags",
     "byte_start",
     "byte_length",
-    "owner_flags",
     *SAID_BY_LINE,
     "line_hash",
     "nth",
@@ -53,24 +53,25 @@ _UPDATE_MESSAGE = (
 )
 
 
-_said_by_line = attrgetter(*SAID_BY_LINE)
+_said_by_line = attrgetter("start", "length", *SAID_BY_LINE)
 
 
-def line_values(placed: Placed) -> tuple[Any, ...]:
-    """The values of MESSAGE_COLUMNS."""
+def ready_values(placed: Placed) -> tuple[Any, ...]:
+    """The values of MESSAGE_COLUMNS without the last two, which only lines without uuid have."""
     rec = placed.rec
     return (
         placed.session_id,
         placed.agent_id,
         placed.parent_uuid,
         rec.version or None,
-        rec.start,
-        rec.length,
         owner_flags(rec, placed.session_id, placed.file),
         *_said_by_line(rec),
-        rec.line_hash,
-        placed.nth,
     )
+
+
+def line_values(placed: Placed) -> tuple[Any, ...]:
+    """The values of MESSAGE_COLUMNS."""
+    return *ready_values(placed), placed.rec.line_hash, placed.nth
 
 
 class MessageRows:

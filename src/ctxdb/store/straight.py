@@ -89,7 +89,6 @@ class Image(NamedTuple):
 
     rows: bytes | memoryview
     chunks: int  # of which they are
-    is_new: bool  # nothing stored has anything to do with them: nothing needs to be looked up
 
 
 class StraightBatch(Batch):
@@ -101,9 +100,8 @@ class StraightBatch(Batch):
         Gives back those that must go the general way. The caller has begun the transaction and
         commits it.
         """
-        self.is_new = image.is_new
         self.conn.deserialize(image.rows, name="ready")
-        known = set() if image.is_new else known_files(self.conn, chunks)
+        known = known_files(self.conn, chunks)
         wanted = [chunk for chunk in chunks if chunk.file.id not in known]
         self.where = ""
         if len(wanted) < image.chunks:
@@ -241,14 +239,13 @@ class StraightBatch(Batch):
         for part in parts:
             requests.update(part.ready.unsure)
         where, values = self.where, {}
-        if not self.is_new:
-            requests.update(
-                key
-                for (key,) in self.conn.execute(
-                    "SELECT r.request_key FROM ready.usage r CROSS JOIN _usage_lines l"
-                    f" ON l.api_message_id = r.api_message_id{self.where}"
-                )
+        requests.update(
+            key
+            for (key,) in self.conn.execute(
+                "SELECT r.request_key FROM ready.usage r CROSS JOIN _usage_lines l"
+                f" ON l.api_message_id = r.api_message_id{self.where}"
             )
+        )
         if requests:
             where += " AND" if where else " WHERE"
             where += " r.request_key NOT IN (SELECT value FROM json_each(:unsure))"

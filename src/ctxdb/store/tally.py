@@ -51,13 +51,15 @@ def counted(
 ) -> Counter[LineKey]:
     """The lines of a chunk's new entries and events, its skipped, blank and bad ones."""
     counts: Counter[LineKey] = Counter(chunk.counts)
-    counts.update(
+    stored = Counter(
         [
-            (item.rec.line_type, item.rec.version, "stored", item.note)
+            (item.rec.line_type, item.rec.version, item.note)
             for item in items
             if item.fresh and item.note is not None
         ]
     )
+    for (line_type, version, mended), lines in stored.items():
+        counts[line_type, version, "stored", mended] += lines
     for record, note in zip(chunk.records, chunk.notes, strict=True):
         if type(record) is Message or note is None:
             continue
