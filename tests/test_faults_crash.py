@@ -123,7 +123,7 @@ for row in sys.stdin:
     if child == 0:
         try:
             if row == "second\\n":
-                ingest.SECOND_PROCESS_BYTES = 1
+                ingest.READ_AHEAD_BYTES = 1
             while True:
                 sync(config, wait=True, progress=NullProgress())
         finally:
@@ -445,7 +445,7 @@ def test_a_huge_line_does_not_mix_up_files_that_a_second_process_reads(
 ) -> None:
     from ctxdb import ingest
 
-    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     huge = line(1, "words, " * (HUGE // 7))
     world.write(line(0) + huge + lines(2), world.file("a/a.jsonl"))
     world.write(huge, world.file("b/b.jsonl"))
@@ -464,7 +464,7 @@ def test_a_second_process_that_is_killed_is_replaced_by_the_first(
 ) -> None:
     from ctxdb import ingest, reader
 
-    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     here = os.getpid()
     real = reader.read_lines
 

@@ -357,13 +357,13 @@ def test_case_34_the_inode_can_be_pretended_where_the_file_system_gives_none_twi
     assert world.texts() == texts([0, 1, 2, 5, 6])
 
 
-@pytest.mark.parametrize("second_process", [False, True], ids=["one process", "two processes"])
+@pytest.mark.parametrize("ahead", [False, True], ids=["one process", "several processes"])
 def test_case_35_a_file_deleted_while_it_is_read_is_read_to_its_end(
-    world: World, monkeypatch: pytest.MonkeyPatch, second_process: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, ahead: bool
 ) -> None:
     world.write(lines(0, 1, 2))
-    if second_process:
-        monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 0)
+    if ahead:
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
     real = reader.read_block
 
     def delete_first(fd: int, *args: Any) -> Any:

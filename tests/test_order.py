@@ -225,7 +225,7 @@ def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
     expected = at_once(files)
     first = data.draw(st.sets(st.sampled_from(names)), label="first")
     with pytest.MonkeyPatch.context() as patch, lab() as one:
-        patch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+        patch.setattr(ingest, "READ_AHEAD_BYTES", 1)
         patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 4000, 1 << 22])))
         patch.setattr(ahead, "READERS", data.draw(st.integers(1, 3), label="readers"))
         if data.draw(st.booleans(), label="small chunks"):

@@ -52,7 +52,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ready_rows_are_the_rows_of_the_general_way(
     monkeypatch: pytest.MonkeyPatch, built: str, chunks: str, batches: str
 ) -> None:
-    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     if chunks == "a few lines":
         small_chunks(monkeypatch)
     if batches == "small":
@@ -68,7 +68,7 @@ def test_ready_rows_are_the_rows_of_the_general_way(
 
 
 def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     taken: list[int] = []
     real = straight.StraightBatch.take
 
@@ -87,7 +87,7 @@ def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.Monk
 def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_sync(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(ingest, "SECOND_PROCESS_BYTES", 1)
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     with lab() as one:
         write_demo(one.root)
         one.sync()

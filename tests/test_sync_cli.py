@@ -384,10 +384,10 @@ def test_a_sync_with_nothing_new_does_not_flicker(world: World) -> None:
 # -- Ctrl-C --------------------------------------------------------------------------------------
 
 
-# Reads in a second process, and keeps the bar drawn while it waits.
+# Reads in other processes, and keeps the bar drawn while it waits.
 STALLED = stalled(
     "ingest.Pass",
-    "ingest.SECOND_PROCESS_BYTES = 1",
+    "ingest.READ_AHEAD_BYTES = 1",
     wait="while True: self.progress.advance(0); time.sleep(0.01)",
 )
 

@@ -36,7 +36,7 @@ NOBODY = 65534
 RUN = "from ctxdb.entry import main; main()"
 
 # Makes batches of a few lines, and runs the command line. With READER=second in the environment
-# even the smallest sync reads in a second process.
+# even the smallest sync reads in other processes.
 SMALL_BATCHES = """
 import os
 from ctxdb import ingest, reader, tail
@@ -44,7 +44,7 @@ ingest.BATCH_BYTES = ingest.BATCH_LINES = ingest.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 if os.environ.get("READER") == "second":
-    ingest.SECOND_PROCESS_BYTES = 1
+    ingest.READ_AHEAD_BYTES = 1
 from ctxdb.entry import main
 main()
 """

@@ -52,7 +52,7 @@ class Limits:
 
     bytes: int
     lines: int
-    first_bytes: int  # of the first batch: the sooner two processes are at work
+    first_bytes: int  # of the first batch: the sooner all processes are at work
 
 
 class _Pile:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctxdb.ahead import ReaderProcesses, Task
 from ctxdb.discover import role_of, scan
 from ctxdb.errors import CtxdbError
-from ctxdb.ingest import SECOND_PROCESS_BYTES, Pass, read_ahead
+from ctxdb.ingest import READ_AHEAD_BYTES, Pass, read_ahead
 from ctxdb.look import Work
 from ctxdb.store.connection import SIDE_FILES, open_aside
 from ctxdb.store.schema import prepare
@@ -32,26 +32,26 @@ if TYPE_CHECKING:
     from ctxdb.report import SyncReport
     from ctxdb.store.model import Chunk
 
-MIN_BYTES = SECOND_PROCESS_BYTES  # less is over in a second either way
+MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
 MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass reads what is left
 
 
 class Building(Pass):
     """A pass over a database that is thrown away if anything goes wrong.
 
-    The second process has been started before: it reads while the tables are made.
+    The processes that read were started before: they read while the tables are made.
     """
 
     def __init__(
-        self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress, reader: Reading
+        self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress, reading: Reading
     ) -> None:
         super().__init__(conn, roots, progress)
-        self.reader = reader
+        self.reading = reading
 
     def _read(self, work: list[Work], _total: int) -> None:
-        numbers = {path: n for n, path in enumerate(self.reader.paths)}
+        numbers = {path: n for n, path in enumerate(self.reading.paths)}
         by_task = {numbers[one.found.path]: one for one in work}
-        self._read_ahead(self.reader.process, by_task)
+        self._read_ahead(self.reading.processes, by_task)
 
     def _is_time_to_commit(self) -> bool:
         return False  # nobody would see it
@@ -100,9 +100,9 @@ def _first(found: Scan) -> Scan:
 
 
 class Reading(NamedTuple):
-    """The second process, and what it reads."""
+    """The processes that read, and what they read."""
 
-    process: ReaderProcesses
+    processes: ReaderProcesses
     paths: list[str]
 
 
@@ -112,9 +112,9 @@ def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) ->
     for file in found.files:
         role = role_of(file.path, file.root)
         tasks.append(Task(file.path, 0, file.size, role.session_id, role.agent_id, is_new=True))
-    with closing(read_ahead(tasks)) as process, closing(open_aside(aside)) as conn:
+    with closing(read_ahead(tasks)) as processes, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
-        reading = Reading(process, [file.path for file in found.files])
+        reading = Reading(processes, [file.path for file in found.files])
         return Building(conn, roots, progress, reading).run(found)
 
 

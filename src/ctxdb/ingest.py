@@ -41,7 +41,7 @@ BATCH_LINES = 8000
 # every page it has touched.
 COMMIT_BYTES = 48 << 20
 MAX_AHEAD_BYTES = 512 << 20  # more, into a database that is there, would take 300 MB of memory
-SECOND_PROCESS_BYTES = 8 << 20  # less than this is read before a second process has started
+READ_AHEAD_BYTES = 8 << 20  # less than this is read before another process has started
 
 
 class Pass(Look):
@@ -56,7 +56,7 @@ class Pass(Look):
         ahead: bool = True,
     ) -> None:
         super().__init__(conn)
-        self.ahead = ahead  # read much in a second process
+        self.ahead = ahead  # read much in other processes
         self.roots = roots
         self.progress = progress
         self.announced = False  # a huge line is marked in the database as being read
@@ -96,10 +96,10 @@ class Pass(Look):
     def _read(self, work: list[Work], total: int) -> None:
         self.lost = set()
         try:
-            worth = SECOND_PROCESS_BYTES <= total <= MAX_AHEAD_BYTES
+            worth = READ_AHEAD_BYTES <= total <= MAX_AHEAD_BYTES
             if self.ahead and worth and (os.cpu_count() or 1) > 1:
-                with closing(read_ahead([_task(one) for one in work])) as reader:
-                    self._read_ahead(reader, dict(enumerate(work)))
+                with closing(read_ahead([_task(one) for one in work])) as readers:
+                    self._read_ahead(readers, dict(enumerate(work)))
             else:
                 self._read_here(work)
         finally:
@@ -136,15 +136,15 @@ class Pass(Look):
                 return
             at = found.end
 
-    def _read_ahead(self, reader: ReaderProcesses, work: dict[int, Work]) -> None:
-        """Read in a second process, write in this one. Files go by the numbers of their tasks."""
+    def _read_ahead(self, readers: ReaderProcesses, work: dict[int, Work]) -> None:
+        """Read in other processes, write in this one. Files go by the numbers of their tasks."""
         self.open_paths = {one.item.file.id: one.item.open_path for one in work.values()}
         straight.prepare(self.conn, {n: one.item.file.id for n, one in work.items()})
         unread = dict(work)
         try:
             with write_transaction(self.conn):
                 fulltext.merge_later(self.conn)
-            for arrived in reader.batches():
+            for arrived in readers.batches():
                 self._take_in(arrived, work, unread)
         except ReaderDied:
             self._read_here(list(unread.values()))
@@ -322,7 +322,7 @@ class Pass(Look):
 
 
 def read_ahead(tasks: list[Task]) -> ReaderProcesses:
-    """A second process that reads."""
+    """Processes that read."""
     return ReaderProcesses(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
 
 

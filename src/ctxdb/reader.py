@@ -256,4 +256,4 @@ def read_apart(fd: int, offset: int, *, in_agent_file: bool) -> Lines:
 
 
 class ReaderDied(Exception):
-    """The second process was ended from outside; the files can be read in this one."""
+    """A process that reads was ended from outside; the files can be read in this one."""

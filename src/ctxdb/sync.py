@@ -32,8 +32,8 @@ def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncRepor
             give_back()
         with closing(open_writer(config.db_path)) as conn:
             prepare(conn, config.db_path)
-            # Of what a building has left, little or nothing, a second process is not worth its
-            # memory: forked from this one, it begins with all that this one has.
+            # Of what a building has left, little or nothing, processes that read ahead are not
+            # worth their memory: forked from this one, they begin with all that this one has.
             report = Pass(conn, config.roots, progress, ahead=built is None).run()
             if built is not None:
                 report = _together(built, report)
