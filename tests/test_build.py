@@ -88,6 +88,43 @@ def test_a_database_that_is_there_is_added_to_in_place(
     must_be_whole(one, in_place)
 
 
+IDS = {
+    "messages": "id, uuid, turn_id, text",
+    "tool_uses": "id, tool_use_id",
+    "turns": "id, session_id, prompt",
+    "events": "id, data",
+    "usage": "id, request_key",
+    "source_files": "id, path",
+}
+
+
+def test_the_same_files_always_get_the_same_ids(one: Lab) -> None:
+    found = []
+    for _ in range(3):
+        for path in one.db.parent.glob("ctxdb.db*"):
+            path.unlink()
+        one.sync()
+        found.append({t: one.rows(f"SELECT {ids} FROM {t} ORDER BY id") for t, ids in IDS.items()})
+    assert found[0] == found[1] == found[2]
+
+
+def test_readers_share_the_work_by_sessions_and_in_order() -> None:
+    sizes = [5, 1, 1, 9, 2, 2, 4, 3, 3]
+    sessions = ["a", "b", "a", "c", None, "b", None, "d", "a"]
+    tasks = [
+        ahead.Task(f"{n}.jsonl", 0, size, session, None, is_new=True)
+        for n, (size, session) in enumerate(zip(sizes, sessions, strict=True))
+    ]
+    shares = ahead._shared_out(tasks, 2)
+    assert sorted(n for share in shares for n, _ in share) == list(range(len(tasks)))
+    assert all(task is tasks[n] for share in shares for n, task in share)
+    assert all([n for n, _ in share] == sorted(n for n, _ in share) for share in shares)
+    by_reader = [{task.session_id for _, task in share} - {None} for share in shares]
+    assert by_reader[0].isdisjoint(by_reader[1])
+    assert {sum(task.size for _, task in share) for share in shares} == {15}
+    assert len(ahead._shared_out(tasks[:1], 2)) == 1
+
+
 SMALL = ("build.MIN_BYTES = 1", "ingest.BATCH_BYTES = 20_000")
 STALLED = stalled("build.Building", *SMALL)
 

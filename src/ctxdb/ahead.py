@@ -14,7 +14,6 @@ import gc
 import marshal
 import multiprocessing
 import os
-import select
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -235,11 +234,13 @@ class ReaderProcesses:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def batches(self) -> Iterator[Arrived]:
-        """Everything that comes, in turns; raises ReaderDied when one stops before the end."""
+        """Everything that comes; raises ReaderDied when one stops before the end.
+
+        The readers have their turns, so that the same files always come in the same order.
+        """
         reading = list(self.readers)
         while reading:
-            came, _, _ = select.select([reader.ring for reader in reading], [], [])
-            for reader in [one for one in reading if one.ring in came]:
+            for reader in list(reading):
                 try:
                     arrived = reader.next()
                 except EOFError:

@@ -72,10 +72,6 @@ class Ring:
         while left:
             left = left[os.write(self._places[1], left) :]
 
-    def fileno(self) -> int:
-        """What becomes readable when there is something to receive."""
-        return self._places[0]
-
     def release(self) -> None:
         """Give back the room of the last message: nobody looks at it any more."""
         if self._taken:
