@@ -233,8 +233,9 @@ def _call_by_words(
     Several agents may be asked the same: then the first call is of the first of them, and so on;
     those whose call changes by that are made anew.
     """
+    # By the session's index: that of names would go over the agents of all sessions.
     calls = conn.execute(
-        "SELECT tool_use_id, agent_id FROM tool_uses WHERE session_id = ?1 AND name = 'Agent'"
+        "SELECT tool_use_id, agent_id FROM tool_uses WHERE session_id = ?1 AND +name = 'Agent'"
         " AND json_extract(input, '$.prompt') = ?2 AND tool_use_id NOT IN"
         "  (SELECT tool_use_id FROM _agent_facts WHERE session_id = ?1 AND source IN"
         "   ('meta', 'progress', 'result'))"
