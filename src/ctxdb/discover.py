@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+MAX_INT = 2**63 - 1
 SUFFIX = ".jsonl"
 JOURNAL = "journal.jsonl"  # a workflow's own log: started/result records, no conversation
 AGENT_PREFIXES = ("agent-", "agent_")
@@ -115,9 +116,24 @@ def look_at(path: str, root: str) -> FoundFile | None:
         return None
     if not stat.S_ISREG(info.st_mode):
         return None
-    return FoundFile(
-        path, root, info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
-    )
+    return FoundFile(path, root, *numbers_of(info))
+
+
+def numbers_of(info: os.stat_result) -> tuple[int, int, int, int, int]:
+    """Device, inode, size, mtime and ctime of a file, each as SQLite can hold it.
+
+    Some file systems use all 64 bits of an inode, and a wrong clock can date a file 2400: what is
+    too large is turned over, which tells one file from another as well.
+    """
+    dev, ino, size = info.st_dev, info.st_ino, info.st_size
+    mtime, ctime = info.st_mtime_ns, info.st_ctime_ns
+    if ino > MAX_INT or abs(mtime) > MAX_INT or abs(ctime) > MAX_INT:
+        return dev, _turned(ino), size, _turned(mtime), _turned(ctime)
+    return dev, ino, size, mtime, ctime
+
+
+def _turned(number: int) -> int:
+    return number if abs(number) <= MAX_INT else number % (MAX_INT + 1) - MAX_INT - 1
 
 
 def covers(scan: Scan, path: str, dev: int | None = None) -> bool:
@@ -254,17 +270,7 @@ def _take(
             elif named_so and name != JOURNAL:
                 info = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(info.st_mode):
-                    found.files.append(
-                        FoundFile(
-                            entry.path,
-                            root,
-                            info.st_dev,
-                            info.st_ino,
-                            info.st_size,
-                            info.st_mtime_ns,
-                            info.st_ctime_ns,
-                        )
-                    )
+                    found.files.append(FoundFile(entry.path, root, *numbers_of(info)))
                 else:
                     found.ignored.append((entry.path, _kind(info.st_mode)))
         except FileNotFoundError:

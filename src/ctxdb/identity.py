@@ -18,10 +18,8 @@ import stat
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ctxdb.discover import FoundFile
+from ctxdb.discover import FoundFile, numbers_of
 
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
@@ -89,7 +87,7 @@ def mark_of(fd: int, offset: int) -> bytes:
 def judge(known: Known, now: os.stat_result, fd: int) -> Verdict:
     """Decide on ``now`` = ``os.fstat(fd)`` and, where stat proves nothing, on the content mark."""
     before = (known.dev, known.ino, known.size, known.mtime_ns, known.ctime_ns)
-    if before == (now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns):
+    if before == numbers_of(now):
         return Verdict.UNCHANGED
     if not _still_holds(known, now, fd):
         return Verdict.REWRITTEN
@@ -107,8 +105,7 @@ def is_renamed(known_of_vanished_path: Known, now: os.stat_result, fd: int) -> b
     known = known_of_vanished_path
     return (
         known.offset > 0
-        and known.ino == now.st_ino
-        and known.dev == now.st_dev
+        and (known.dev, known.ino) == numbers_of(now)[:2]
         and _still_holds(known, now, fd)
     )
 

@@ -8,7 +8,7 @@ import sqlite3
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ctxdb.discover import FoundFile, Scan, covers, store_path
+from ctxdb.discover import FoundFile, Scan, covers, numbers_of, store_path
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
 from ctxdb.report import SyncReport
 from ctxdb.sidecars import read_meta, read_sessions_index
@@ -43,15 +43,17 @@ class Look:
         self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
 
     def _look(self, found: Scan) -> list[Work]:
-        known = sources.load_known(self.conn)
+        known = sources.load_present(self.conn)
         paths = {store_path(file.path)[0]: file for file in found.files}
         gone = {path: item for path, item in known.items() if path not in paths}
+        known.update(sources.load_some(self.conn, [path for path in paths if path not in known]))
+        changed = [(path, file) for path, file in paths.items() if differs(known.get(path), file)]
+        new = [file for path, file in changed if path not in known]
+        for item in sources.load_by_inode(self.conn, new):
+            if item.file.path not in paths:
+                gone[item.file.path] = item
         by_inode = {(i.known.dev, i.known.ino): i for i in gone.values() if i.known.ino}
         work: list[Work] = []
-        changed: list[tuple[str, FoundFile]] = []
-        for path, file in paths.items():
-            if differs(known.get(path), file):
-                changed.append((path, file))
         self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
         if self.has_changes:
             with write_transaction(self.conn):
@@ -80,7 +82,7 @@ class Look:
         try:
             now = os.fstat(fd)
             if item is None:
-                old = by_inode.get((now.st_dev, now.st_ino))
+                old = by_inode.get(numbers_of(now)[:2])
                 if old is not None and old.file.path in gone and is_renamed(old.known, now, fd):
                     del gone[old.file.path]
                     sources.rename_file(self.conn, old, file)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctxdb.discover import numbers_of
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Record, Skip, normalize, pack, unpack
 from ctxdb.parse import Bad, parse, parse_plain, tame
@@ -91,8 +92,7 @@ def tamed(
 
 def stat_of(fd: int) -> Stat:
     """How the open file looks now."""
-    now = os.fstat(fd)
-    return Stat(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+    return Stat(*numbers_of(os.fstat(fd)))
 
 
 def read_lines(

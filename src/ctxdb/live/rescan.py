@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ctxdb.discover import JOURNAL, SUFFIX, FoundFile, Scan, look_at, look_into, scan
+from ctxdb.discover import JOURNAL, SUFFIX, FoundFile, Scan, look_at, look_into, numbers_of, scan
 
 HOT_SECONDS = 300.0  # a file that changed so lately is looked at every second or two
 WARM_SECONDS = 86_400.0  # a file that changed so lately is looked at with every tick
@@ -213,7 +213,7 @@ class Rescan:
         return changed
 
     def _note(self, file: FoundFile, now: float, *, heat: bool = True) -> bool:
-        stamp = hash((file.size, file.mtime_ns, file.ctime_ns, file.ino, file.dev))  # as _stamp
+        stamp = hash((file.dev, file.ino, file.size, file.mtime_ns, file.ctime_ns))  # as _stamp
         if self.seen.get(file.path) == stamp:
             return False
         self.seen[file.path] = stamp
@@ -234,7 +234,7 @@ class Rescan:
 
 
 def _stamp(found: os.stat_result) -> int:
-    return hash((found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev))
+    return hash(numbers_of(found))
 
 
 def _settled(mtime: int) -> int:

@@ -89,12 +89,10 @@ class Turn(Pass):
         """Known files that are gone and whose inode one of the unknown files has."""
         by_inode: dict[tuple[int, int], sources.KnownFile] = {}
         gone: dict[str, sources.KnownFile] = {}
-        for path, file in changed:
-            if path in known:
-                continue
-            for item in sources.load_by_inode(self.conn, file.dev, file.ino):
-                if not os.path.lexists(item.open_path):
-                    by_inode[file.dev, file.ino] = gone[item.file.path] = item
+        new = [file for path, file in changed if path not in known]
+        for item in sources.load_by_inode(self.conn, new):
+            if not os.path.lexists(item.open_path):
+                by_inode[item.known.dev, item.known.ino] = gone[item.file.path] = item
         return by_inode, gone
 
     def _is_enough(self, one: Work, found: Lines) -> bool:

@@ -105,8 +105,7 @@ def look(config: Config) -> Glance | None:
             glance.nothing_new = is_current(conn)
             if not glance.nothing_new and not applied(conn):
                 return glance  # an empty file
-            roots = {row[0] for row in conn.execute("SELECT DISTINCT root FROM source_files")}
-            if roots and roots.isdisjoint(_as_stored(root) for root in config.roots):
+            if not _is_made_from(conn, config.roots):
                 return None
             _compare(conn, config.roots, glance)
             return glance
@@ -116,23 +115,34 @@ def look(config: Config) -> Glance | None:
         return None
 
 
+def _is_made_from(conn: sqlite3.Connection, roots: tuple[str, ...]) -> bool:
+    """Whether any file of the database was found under one of these roots, or there is none."""
+    has_files = conn.execute("SELECT EXISTS (SELECT 1 FROM source_files)").fetchone()[0]
+    return not has_files or any(
+        conn.execute(
+            "SELECT EXISTS (SELECT 1 FROM source_files WHERE root = ?)", (_as_stored(root),)
+        ).fetchone()[0]
+        for root in roots
+    )
+
+
 def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -> None:
     # Every column costs a millisecond for some thousand files. Whatever changes a file changes its
     # ctime, and what takes its place has another inode.
     known: dict[str, Stat] = {}
-    for path, size, ctime_ns, ino in conn.execute(
-        "SELECT path, size, ctime_ns, ino FROM source_files WHERE state IN ('ok', 'partial')"
+    unreadable: set[str] = set()
+    for path, size, ctime_ns, ino, state in conn.execute(
+        "SELECT path, size, ctime_ns, ino, state FROM source_files WHERE missing_since IS NULL"
     ):
-        known[path] = (size, ctime_ns, ino)
-    unsettled = dict(
-        conn.execute("SELECT path, state FROM source_files WHERE state NOT IN ('ok', 'partial')")
-    )
+        if state in ("ok", "partial"):
+            known[path] = (size, ctime_ns, ino)
+        elif state == "unreadable":
+            unreadable.add(path)
     for path, found in _changed(roots, known):
         stored = _as_stored(path)
-        if stored != path and known.pop(stored, None) == _stat(found):
+        if known.pop(stored, None) == _stat_as_stored(found):
             continue
-        known.pop(stored, None)
-        if unsettled.get(stored) == "unreadable" and not os.access(path, os.R_OK):
+        if stored in unreadable and not os.access(path, os.R_OK):
             continue
         glance.nothing_new = False
         row = conn.execute('SELECT "offset" FROM source_files WHERE path = ?', (stored,)).fetchone()
@@ -192,6 +202,13 @@ def _changed(
 
 def _stat(info: os.stat_result) -> Stat:
     return info.st_size, info.st_ctime_ns, info.st_ino
+
+
+def _stat_as_stored(info: os.stat_result) -> Stat:
+    from ctxdb.discover import numbers_of
+
+    _, ino, size, _, ctime_ns = numbers_of(info)
+    return size, ctime_ns, ino
 
 
 def _as_stored(path: str) -> str:

@@ -28,7 +28,8 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
         linked: dict[tuple[int | None, str | None], tuple[str, int | None]] = {}
         for data, at, file_id, start in conn.execute(
             "SELECT data, timestamp, source_file_id, byte_start FROM events"
-            " WHERE session_id = ? AND type = 'pr-link' ORDER BY timestamp, byte_start",
+            # + keeps to the session's index: that of times would go over the links of all sessions.
+            " WHERE session_id = ? AND type = 'pr-link' ORDER BY +timestamp, byte_start",
             (session_id,),
         ).fetchall():
             link = orjson.loads(data)

@@ -192,6 +192,7 @@ def _summary(seen: Seen) -> str | None:
 def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
     """Find the sessions that summaries are of, by the entries they name; says which changed."""
     changed: set[str] = set()
+    wanted = "" if everything else "s.leaf_session IS NULL AND"
     for event_id, before, now in conn.execute(
         "SELECT s.event_id, s.leaf_session, coalesce("
         "  (SELECT m.session_id FROM messages m WHERE m.uuid = s.leaf_uuid),"
@@ -199,8 +200,7 @@ def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
         "   WHERE c.uuid = s.leaf_uuid),"
         "  (SELECT m.session_id FROM _skipped_parents p JOIN messages m ON m.uuid = p.ancestor"
         "   WHERE p.uuid = s.leaf_uuid)) AS now"
-        " FROM _summaries s WHERE (? OR s.leaf_session IS NULL) AND now IS NOT s.leaf_session",
-        (everything,),
+        f" FROM _summaries s WHERE {wanted} now IS NOT s.leaf_session"
     ).fetchall():
         conn.execute("UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id))
         changed.update(session for session in (before, now) if session is not None)
@@ -273,8 +273,8 @@ def _name(repo: str) -> str:
 def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
     """A path has become known: it is that of sessions guessed from the folder's name."""
     found = conn.execute(
-        "SELECT s.id FROM projects p JOIN sessions s ON s.project_id = p.id"
-        " JOIN source_files f ON f.session_id = s.id"
+        "SELECT s.id FROM projects p CROSS JOIN sessions s ON s.project_id = p.id"
+        " CROSS JOIN source_files f ON f.session_id = s.id"
         " WHERE p.path_source = 'dir_name' AND instr(f.path, '/' || ? || '/')",
         (folder,),
     ).fetchall()

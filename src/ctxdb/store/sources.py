@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ctxdb.discover import FoundFile, role_of, store_path
+import orjson
+
+from ctxdb.discover import FoundFile, numbers_of, role_of, store_path
 from ctxdb.identity import Known
+from ctxdb.store.given import look_up
 from ctxdb.store.model import SourceFile
 
 
@@ -30,29 +33,28 @@ _COLUMNS = (
 )
 
 
-def load_known(conn: sqlite3.Connection) -> dict[str, KnownFile]:
-    """All files by their stored path."""
-    return {row[1]: _known(row) for row in conn.execute(f"SELECT {_COLUMNS} FROM source_files")}
+def load_present(conn: sqlite3.Connection) -> dict[str, KnownFile]:
+    """All files that were there at the last look, by their stored path."""
+    rows = conn.execute(f"SELECT {_COLUMNS} FROM source_files WHERE missing_since IS NULL")
+    return {row[1]: _known(row) for row in rows}
 
 
 def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
     """Those files that are known, by their stored path."""
-    found: dict[str, KnownFile] = {}
-    for path in paths:
-        row = conn.execute(
-            f"SELECT {_COLUMNS} FROM source_files WHERE path = ?", (path,)
-        ).fetchone()
-        if row is not None:
-            found[path] = _known(row)
-    return found
+    sql = f"SELECT {_COLUMNS} FROM j CROSS JOIN source_files f ON f.path = j.value"
+    return {row[1]: _known(row) for row in look_up(conn, paths, sql)}
 
 
-def load_by_inode(conn: sqlite3.Connection, dev: int, ino: int) -> list[KnownFile]:
-    """Those files that were last seen with that inode."""
+def load_by_inode(conn: sqlite3.Connection, files: Iterable[FoundFile]) -> list[KnownFile]:
+    """Those files that were last seen with one of these files' inodes."""
+    wanted = {(file.dev, file.ino) for file in files}
     rows = conn.execute(
-        f"SELECT {_COLUMNS} FROM source_files WHERE ino = ? AND dev = ?", (ino, dev)
+        "WITH j AS (SELECT value FROM json_each(?))"
+        f" SELECT {_COLUMNS} FROM j CROSS JOIN source_files f ON f.ino = j.value",
+        (orjson.dumps([ino for _, ino in wanted]).decode(),),
     )
-    return [_known(row) for row in rows]
+    found = [_known(row) for row in rows]
+    return [item for item in found if (item.known.dev, item.known.ino) in wanted]
 
 
 def _known(row: tuple[Any, ...]) -> KnownFile:
@@ -133,18 +135,11 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
 
 def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offset: int) -> None:
     """The file was looked at and had nothing new."""
+    state = "ok" if offset >= stat.st_size else "partial"
     conn.execute(
-        "UPDATE source_files SET size = ?, dev = ?, ino = ?, mtime_ns = ?, ctime_ns = ?, state = ?,"
+        "UPDATE source_files SET dev = ?, ino = ?, size = ?, mtime_ns = ?, ctime_ns = ?, state = ?,"
         " missing_since = NULL WHERE id = ?",
-        (
-            stat.st_size,
-            stat.st_dev,
-            stat.st_ino,
-            stat.st_mtime_ns,
-            stat.st_ctime_ns,
-            "ok" if offset >= stat.st_size else "partial",
-            file_id,
-        ),
+        (*numbers_of(stat), state, file_id),
     )
 
 
@@ -159,7 +154,10 @@ def forget_unreadable(conn: sqlite3.Connection, item: KnownFile) -> None:
 
 def note_unreadable(conn: sqlite3.Connection, file_id: int, reason: str, now: str) -> None:
     """The file could not be opened or read: one error row, whatever the number of tries."""
-    conn.execute("UPDATE source_files SET state = 'unreadable' WHERE id = ?", (file_id,))
+    conn.execute(
+        "UPDATE source_files SET state = 'unreadable', missing_since = NULL WHERE id = ?",
+        (file_id,),
+    )
     stored = conn.execute(
         "SELECT 1 FROM ingest_errors WHERE source_file_id = ? AND byte_start IS NULL"
         " AND reason = ?",
@@ -188,16 +186,16 @@ def note_missing(conn: sqlite3.Connection, files: list[SourceFile], now: str) ->
 def mark_deleted_sessions(conn: sqlite3.Connection, now: str) -> None:
     """A session is deleted when no main transcript of it is left; one that comes back is not."""
     conn.execute(
-        "UPDATE sessions SET source_deleted_at = ? WHERE source_deleted_at IS NULL"
-        " AND id IN (SELECT session_id FROM source_files WHERE missing_since IS NOT NULL)"
-        " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
-        "  AND f.agent_id IS NULL AND f.missing_since IS NOT NULL)"
+        "UPDATE sessions INDEXED BY sessions_present SET source_deleted_at = ?"
+        " WHERE source_deleted_at IS NULL"
         " AND NOT EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
-        "  AND f.agent_id IS NULL AND f.missing_since IS NULL)",
+        "  AND f.agent_id IS NULL AND f.missing_since IS NULL)"
+        " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
+        "  AND f.agent_id IS NULL AND f.missing_since IS NOT NULL)",
         (now,),
     )
     conn.execute(
         "UPDATE sessions SET source_deleted_at = NULL WHERE source_deleted_at IS NOT NULL"
-        " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
-        "  AND f.agent_id IS NULL AND f.missing_since IS NULL)"
+        " AND id IN (SELECT session_id FROM source_files INDEXED BY source_files_present"
+        "  WHERE agent_id IS NULL AND missing_since IS NULL)"
     )

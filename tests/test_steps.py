@@ -1,0 +1,106 @@
+"""What a sync costs depends on what is new, not on how much is stored.
+
+SQLite counts the steps of every statement, so that no clock is needed: the same new transcripts
+must take as many in a large database as in a small one. A statement that takes more goes over
+something that grows; with a hundred times as many sessions it is all that a sync does.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from ctxdb import build, ingest
+from ctxdb.demo import write_demo
+from lab import Lab, lab
+
+IDS = re.compile(
+    rb"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-)[0-9a-f]{4}([0-9a-f]{8})\b"
+    rb"|\b((?:toolu|srvtoolu|msg|req)_[A-Za-z0-9]{6,}|agent-[0-9a-z]+|(?<=\"agentId\":\")[0-9a-z]+)"
+)
+DAYS = re.compile(rb"\b20(\d\d-[01]\d-[0-3]\d)(?=[T\"])")
+SLACK = 40  # steps: another page of an index, one more turn of a loop
+# Full text merges its segments now and then. Where entries have changed hands, all summaries are
+# looked at; Claude Code has not written any since version 2.0.
+GROWING = ("_fts_", "FROM _summaries s WHERE now IS NOT s.leaf_session")
+
+
+def has_counts() -> bool:
+    with closing(sqlite3.connect(":memory:")) as conn:
+        return ("sqlite_stmt",) in conn.execute("SELECT name FROM pragma_module_list").fetchall()
+
+
+pytestmark = pytest.mark.skipif(not has_counts(), reason="this SQLite does not count steps")
+
+
+def renamed(data: bytes, n: int) -> bytes:
+    """The same under other ids, in another century."""
+    four = b"%04x" % n
+    data = IDS.sub(lambda m: m[1] + four + m[2] if m[1] else m[3] + four, data)
+    return DAYS.sub(rb"%d\1" % (20 + n), data)
+
+
+def add_world(one: Lab, demo: dict[str, bytes], n: int) -> None:
+    """One more set of transcripts that have nothing to do with the others but their projects."""
+    for name, data in demo.items():
+        project, _, rest = name.partition("/")
+        one.put(f"{project}-{n}/{renamed(rest.encode(), n).decode()}", renamed(data, n))
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    root = tmp_path_factory.mktemp("demo")
+    write_demo(root)
+    files = (path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
+    """How many steps each statement of the last pass took."""
+    found: Counter[str] = Counter()
+    real = ingest.Pass.run
+
+    def run(self: ingest.Pass, *args: Any) -> Any:
+        report = real(self, *args)
+        found.clear()
+        for sql, count in self.conn.execute("SELECT sql, nstep FROM sqlite_stmt"):
+            found[" ".join(sql.split())] += count
+        return report
+
+    monkeypatch.setattr(ingest.Pass, "run", run)
+    return found
+
+
+@pytest.mark.parametrize("way", ["general", "straight"])
+def test_new_transcripts_take_as_many_steps_in_a_large_database_as_in_a_small_one(
+    demo: dict[str, bytes], steps: Counter[str], monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "straight":
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
+        monkeypatch.setattr(build, "MIN_BYTES", 1 << 40)
+    taken = []
+    for worlds in (1, 8):
+        with lab() as one:
+            for n in range(1, worlds + 1):
+                add_world(one, demo, n)
+            one.sync()
+            for folder in one.root.glob("*-[2-8]"):  # gone, but their inodes are not used again
+                folder.rename(one.folder / folder.name)
+            one.sync()
+            add_world(one, demo, 9)
+            one.sync()
+            taken.append(Counter(steps))
+    small, large = taken
+    grown = [
+        f"{small[sql]} -> {count} {sql}"
+        for sql, count in large.items()
+        if count > 1.3 * small[sql] + SLACK and not any(what in sql for what in GROWING)
+    ]
+    assert not grown, "\n".join(grown)
