@@ -9,13 +9,14 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxdb.discover import FoundFile, Role, covers, role_of, scan, store_path
+from ctxdb.discover import FoundFile, Role, covers, numbers_of, role_of, scan, store_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,6 +67,27 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "projects"
     folder.mkdir()
     return folder
+
+
+# -- numbers ------------------------------------------------------------------------------------
+
+INODES = st.integers(0, 2**64 - 1)
+TIMES = st.integers(-(2**70), 2**70)
+
+
+def stat_of(ino: int, mtime: int, ctime: int) -> Any:
+    return SimpleNamespace(st_dev=1, st_ino=ino, st_size=2, st_mtime_ns=mtime, st_ctime_ns=ctime)
+
+
+@given(INODES, INODES, TIMES, TIMES)
+def test_whatever_a_file_system_says_sqlite_can_hold(
+    ino: int, other: int, mtime: int, ctime: int
+) -> None:
+    numbers = numbers_of(stat_of(ino, mtime, ctime))
+    assert all(-(2**63) <= number < 2**63 for number in numbers)
+    assert (numbers == numbers_of(stat_of(other, mtime, ctime))) == (ino == other)
+    if ino < 2**63 > max(abs(mtime), abs(ctime)):
+        assert numbers == (1, ino, 2, mtime, ctime)
 
 
 # -- layouts ------------------------------------------------------------------------------------

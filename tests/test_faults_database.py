@@ -389,6 +389,7 @@ def test_case_67_sessions_that_are_only_in_the_damaged_database_are_counted(worl
     with world.db.open("r+b") as file:
         file.seek((page - 1) * size)
         file.write(b"\xff" * size)
+    world.write(lines(0))
     done = world.cli("sync")
     one_line(done, "keep it", f"({gone} sessions are only in it: their transcripts are deleted)")
 

@@ -6,6 +6,7 @@ in the catalogue means a daemon, which is another issue: here every pass is one 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -14,8 +15,10 @@ import socket
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -157,6 +160,62 @@ def test_case_31_a_renamed_file_keeps_its_row_and_is_not_read_again(world: World
     world.settled([0, 1])
     world.append(lines(2), new)
     world.sync()
+    world.settled([0, 1, 2])
+
+
+def test_case_31_a_file_that_was_away_and_comes_back_under_another_name(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    before = world.source()
+    away = world.root.parent / "away.jsonl"
+    world.main.rename(away)
+    assert world.sync().missing_files == 1
+    world.write(lines(5), world.file("-work-tides/other.jsonl"))
+    world.sync()
+    new = world.file(f"-work-tides/archive/{SESSION}.jsonl")
+    away.rename(new)
+    report = world.sync()
+    assert (report.renamed_files, report.lines_read, report.new_files) == (1, 0, 0)
+    after = world.source(new)
+    assert (after["id"], after["state"], after["missing_since"]) == (before["id"], "ok", None)
+    world.settled([0, 1, 5])
+
+
+def test_a_file_that_comes_back_unreadable_and_goes_again_is_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    away = world.root.parent / "away.jsonl"
+    world.main.rename(away)
+    world.sync()
+    assert world.source()["state"] == "missing"
+    away.rename(world.main)
+    with monkeypatch.context() as patch:
+        refused = PermissionError(errno.EACCES, "Permission denied")
+        patch.setattr(look, "open_regular", Mock(side_effect=refused))
+        world.sync()
+    assert (world.source()["state"], world.source()["missing_since"]) == ("unreadable", None)
+    world.main.unlink()
+    assert world.sync().missing_files == 1
+    assert world.source()["state"] == "missing"
+    assert world.sync().missing_files == 0
+
+
+@pytest.mark.parametrize("year", [1500, 1969, 2263, 2400])
+def test_a_file_of_any_year_is_read_like_others(world: World, year: int) -> None:
+    at = int((datetime(year, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
+    world.write(lines(0, 1))
+    try:
+        os.utime(world.main, (at, at))
+    except OverflowError:
+        pytest.skip("no such time here")
+    assert world.sync().lines_read == 2
+    assert world.sync().lines_read == 0
+    assert world.cli("query", "SELECT 1").stderr == ""
+    world.append(lines(2))
+    os.utime(world.main, (at, at))
+    assert world.sync().lines_read == 1
     world.settled([0, 1, 2])
 
 
