@@ -304,6 +304,35 @@ def test_a_reading_process_that_dies_is_done_without(
     must_be_whole(one, in_place)
 
 
+@pytest.mark.parametrize("aside", [True, False])
+@pytest.mark.parametrize("started", [0, 1])
+def test_processes_that_cannot_be_started_are_done_without(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch, started: int, aside: bool
+) -> None:
+    if not aside:
+        one.db.touch()
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
+    real, children, failures = os.fork, [], []
+
+    def fork() -> int:
+        if len(children) - started * len(failures) == started:
+            failures.append(True)
+            raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+        children.append(real())
+        return children[-1]
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "fork", fork)
+    one.sync()
+    assert len(children) == started * len(failures)
+    for child in children:
+        with pytest.raises(ChildProcessError):  # it was waited for
+            os.waitpid(child, os.WNOHANG)
+    # Where it cannot fork, multiprocessing may leave two pipes of its own behind.
+    assert len(os.listdir("/proc/self/fd")) <= before + 4 * len(failures)
+    must_be_whole(one, in_place)
+
+
 def test_nobody_waits_for_a_database_that_does_not_grow(one: Lab) -> None:
     lock = one.db.with_name("ctxdb.db.lock")
     lock.write_text(

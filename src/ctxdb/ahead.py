@@ -218,20 +218,30 @@ class ReaderProcesses:
     """Read files in other processes, ahead of whoever asks."""
 
     def __init__(self, tasks: Sequence[Task], limits: Limits) -> None:
-        context = multiprocessing.get_context("fork")
         self.readers: list[_Reader] = []
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             for share in _shared_out(tasks, READERS):
-                others = [reader.ring for reader in self.readers]
-                ring = Ring(AHEAD_BYTES)
-                args = (share, limits, ring, others)
-                process = context.Process(target=_serve, args=args, daemon=True)
-                process.start()
-                ring.hold_receiving()
-                self.readers.append(_Reader(ring, process))
+                self._start(share, limits)
+        except BaseException:
+            self.close()
+            raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _start(self, share: Sequence[tuple[int, Task]], limits: Limits) -> None:
+        others = [reader.ring for reader in self.readers]
+        ring = Ring(AHEAD_BYTES)
+        process = multiprocessing.get_context("fork").Process(
+            target=_serve, args=(share, limits, ring, others), daemon=True
+        )
+        try:
+            process.start()
+        finally:
+            ring.hold_receiving()
+            if process.pid is None:
+                ring.close()
+        self.readers.append(_Reader(ring, process))
 
     def batches(self) -> Iterator[Arrived]:
         """Everything that comes; raises ReaderDied when one stops before the end.

@@ -97,11 +97,15 @@ class Pass(Look):
         self.lost = set()
         try:
             worth = READ_AHEAD_BYTES <= total <= MAX_AHEAD_BYTES
+            readers = None
             if self.ahead and worth and (os.cpu_count() or 1) > 1:
-                with closing(read_ahead([_task(one) for one in work])) as readers:
-                    self._read_ahead(readers, dict(enumerate(work)))
-            else:
+                with suppress(OSError):  # no process or memory to be had: this one reads, then
+                    readers = read_ahead([_task(one) for one in work])
+            if readers is None:
                 self._read_here(work)
+            else:
+                with closing(readers):
+                    self._read_ahead(readers, dict(enumerate(work)))
         finally:
             self._commit()
 
