@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import ctxdb.sync
-from ctxdb import build, ingest, reader, tail
+from ctxdb import ahead, build, ingest, reader, tail
 from ctxdb.demo import write_demo
 from ctxdb.normalize import Message, normalize
+from ctxdb.store import ready as store_ready
 from ctxdb.store import straight
 from ctxdb.store.model import Chunk, Placed, SourceFile
 from ctxdb.store.repeats import Repeats
@@ -82,6 +83,36 @@ def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.Monk
         one.sync()
         (files,) = one.rows("SELECT count(*) FROM source_files")[0]
     assert len(set(taken)) > 0.7 * files
+
+
+class Nobody:
+    """Takes what is sent."""
+
+    sent = 0
+
+    def send(self, _data: bytes) -> None:
+        self.sent += 1
+
+
+@pytest.mark.parametrize("max_lines", [0, 10**6])
+def test_a_reader_remembers_names_for_one_batch_only(
+    monkeypatch: pytest.MonkeyPatch, max_lines: int
+) -> None:
+    monkeypatch.setattr(store_ready, "MAX_LINES", max_lines)
+    limits = ahead.Limits(bytes=30_000, lines=10**6, first_bytes=30_000)
+    with lab() as one:
+        demo(one)
+        ring: Any = Nobody()
+        batches = ahead._Batches(ring, limits)
+        most = lines = 0
+        for n, path in enumerate(sorted(one.root.rglob("*.jsonl"))):
+            follower = batches.follower(n, ahead.Task(path, 0, 1, path.stem, None, is_new=True))
+            for found in reader.read_file(str(path), 0, in_agent_file=False):
+                batches.add(n, follower, found)
+                lines += found.lines
+                most = max(most, len(batches.seen.uuids) + len(batches.seen.events))
+    assert ring.sent > 5
+    assert most < lines / 3 if max_lines else most == 0
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_sync(

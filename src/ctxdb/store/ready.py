@@ -34,7 +34,7 @@ class NotReady(Exception):
 
 
 class Seen:
-    """Names that lines of a batch have had so far.
+    """Names that the lines have had whose rows are in a batch.
 
     Of most only hashes: two that happen to be equal cost a chunk the straight way, nothing else.
     """
@@ -197,7 +197,6 @@ class ReadyFile:
         if self.lines > MAX_LINES:  # what came before is too much to be remembered
             self.replays.seen.clear()
             self.equal.clear()
-            self.seen.note(Names(items, events, file))
             return None
         is_ready = self._all_new(items) and wanted
         chain = _Chain()
@@ -213,13 +212,14 @@ class ReadyFile:
         event_rows = [
             (number, file.id, *event_values(event, file, self._nth(event))) for event in events
         ]
+        if not is_ready:
+            return None
         names = Names(items, events, file)
         pairs = names.pairs()
-        is_ready = is_ready and not self.seen.knows(names, pairs)
-        ready = None
-        if is_ready:
-            ready = self._ready(chunk, number, scratch, items, pairs, chain, events)
-            scratch.add("events", event_rows)
+        if self.seen.knows(names, pairs):
+            return None
+        ready = self._ready(chunk, number, scratch, items, pairs, chain, events)
+        scratch.add("events", event_rows)
         self.seen.note(names)
         return ready
 
