@@ -3,3 +3,6 @@
 
 CREATE INDEX source_files_present ON source_files(session_id, agent_id) WHERE missing_since IS NULL;
 CREATE INDEX sessions_present ON sessions(id) WHERE source_deleted_at IS NULL;
+
+-- A file that was gone and came back unreadable is there.
+UPDATE source_files SET missing_since = NULL WHERE state = 'unreadable';

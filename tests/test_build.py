@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -302,6 +303,24 @@ def test_a_reading_process_that_dies_is_done_without(
     one.sync()
     assert died
     must_be_whole(one, in_place)
+
+
+def test_ctrl_c_while_readers_are_started_ends_them(
+    one: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, started = ahead.ReaderProcesses._start, []
+
+    def start(self: ahead.ReaderProcesses, *args: Any) -> None:
+        real(self, *args)
+        started.append(self.readers[-1].process)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    monkeypatch.setattr(ahead.ReaderProcesses, "_start", start)
+    with pytest.raises(KeyboardInterrupt):
+        one.sync()
+    assert len(started) == 2
+    assert not any(process.is_alive() for process in started)
+    assert [path.name for path in one.db.parent.iterdir()] == ["ctxdb.db.lock"]
 
 
 @pytest.mark.parametrize("aside", [True, False])

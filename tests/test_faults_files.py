@@ -12,9 +12,11 @@ import os
 import resource
 import shutil
 import socket
+import sqlite3
 import sys
 import tempfile
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,26 @@ def test_case_31_a_file_that_was_away_and_comes_back_under_another_name(world: W
     after = world.source(new)
     assert (after["id"], after["state"], after["missing_since"]) == (before["id"], "ok", None)
     world.settled([0, 1, 5])
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_case_31_a_renamed_file_is_known_though_others_had_its_inode_before(
+    world: World, first: bool
+) -> None:
+    gone = world.file("-work-tides/gone.jsonl")
+    for path, what in ((gone, lines(7)), (world.main, lines(0, 1)))[:: 1 if first else -1]:
+        world.write(what, path)
+        world.sync()
+    gone.unlink()
+    world.sync()
+    with closing(sqlite3.connect(world.db)) as conn, conn:  # as file systems do
+        conn.execute("UPDATE source_files SET ino = ?", (world.main.stat().st_ino,))
+    new = world.file(f"-work-tides/archive/{SESSION}.jsonl")
+    world.main.rename(new)
+    report = world.sync()
+    assert (report.renamed_files, report.lines_read, report.missing_files) == (1, 0, 0)
+    assert world.source(new)["state"] == "ok"
+    world.settled([0, 1, 7])
 
 
 def test_a_file_that_comes_back_unreadable_and_goes_again_is_missing(

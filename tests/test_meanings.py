@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from builder import Transcript, World, copy_to, text, tool_use
+from ctxdb.normalize import Message, entries, normalize
 from lab import lab, must_equal
 
 
@@ -257,3 +259,15 @@ def test_a_call_told_twice_in_other_words_is_told_by_the_first() -> None:
     main.reply(tool_use(world, "ExitPlanMode", {"plan": "a, filled in"}, "toolu_1"))
     # `told` verifies: the second telling is no difference.
     assert told(world, "SELECT input FROM tool_uses") == [('{"plan":"a"}',)]
+
+
+def test_what_lines_have_in_common_is_remembered_only_while_it_is_short() -> None:
+    for size in (100, 1 << 20):
+        entry = {"type": "user", "cwd": f"/{size}" * size, "message": {"content": "hi"}}
+        line = json.dumps(entry).encode()
+        before = entries._texts.cache_info().misses
+        record = normalize(entry, 0, len(line), line, False)
+        assert isinstance(record, Message)
+        assert record.cwd == entry["cwd"]
+        remembered = entries._texts.cache_info().misses - before
+        assert remembered == (len(line) <= entries.REMEMBERED_BYTES)

@@ -133,15 +133,66 @@ def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_sync(
         must_equal(general_way(), one.content())
 
 
-def line(n: int, at: str, text: str) -> bytes:
+def line(n: int, at: str, text: str, session_id: str = SESSION) -> bytes:
     entry = {
         "type": "user",
         "uuid": f"{n:08x}-0000-4000-8000-000000000000",
-        "sessionId": SESSION,
+        "sessionId": session_id,
         "timestamp": at,
         "message": {"role": "user", "content": text},
     }
     return json.dumps(entry).encode() + b"\n"
+
+
+def must_not_matter_who_reads(
+    monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], batch_bytes: int
+) -> Content:
+    """The same in large pieces by the general way, and in small ones made ready by one reader."""
+    with lab() as one:
+        for name, data in files.items():
+            one.put(name, data)
+        one.sync()
+        one.must_verify()
+        expected = one.content()
+    small_chunks(monkeypatch)
+    monkeypatch.setattr(ahead, "READERS", 1)
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
+    monkeypatch.setattr(ingest, "BATCH_BYTES", batch_bytes)
+    for aside in (True, False):
+        with lab() as one:
+            if aside:
+                monkeypatch.setattr(build, "MIN_BYTES", 1)
+                one.db.unlink()
+            for name, data in files.items():
+                one.put(name, data)
+            one.sync()
+            one.must_verify()
+            must_equal(expected, one.content(), f"aside: {aside}")
+    return expected
+
+
+@pytest.mark.parametrize("batch_bytes", [1000, 4000, 5500, 8000, 12_000])
+def test_a_session_is_replayed_beside_a_file_that_has_gone_on_to_another(
+    monkeypatch: pytest.MonkeyPatch, batch_bytes: int
+) -> None:
+    """The batch that holds the replay may hold later lines of the file with the original."""
+    other = "5e551000-0000-4000-8000-000000000001"
+    times = [f"2026-08-24T22:43:{n:02}.764Z" for n in range(60)]
+    said = b"".join(line(n, times[n], f"said {n}") for n in range(20))
+    own = b"".join(line(n, times[n], f"own {n}", other) for n in range(20, 60))
+    again = b"".join(line(n + 100, times[n], f"said {n}") for n in range(20))
+    files = {f"p/{other}.jsonl": said + own, f"p/{SESSION}.jsonl": again}
+    found = must_not_matter_who_reads(monkeypatch, files, batch_bytes)
+    assert (len(found["messages"]), len(found["message_copies"])) == (60, 20)
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 4000, 1 << 20])
+def test_events_are_of_the_session_that_their_file_names_much_later(
+    monkeypatch: pytest.MonkeyPatch, batch_bytes: int
+) -> None:
+    events = b"".join(b'{"type":"mode","mode":"m%d","n":"%060d"}\n' % (n, n) for n in range(200))
+    said = b"".join(line(n, f"2026-08-24T22:43:{n:02}.764Z", "hi") for n in range(30))
+    must_not_matter_who_reads(monkeypatch, {"p/notes.jsonl": events + said}, batch_bytes)
 
 
 def steps_to_store(data: bytes) -> int:

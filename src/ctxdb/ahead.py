@@ -4,8 +4,8 @@ Two of them read, each its own sessions: on two cores the three processes leave 
 whichever of reading and writing is slower at the moment; with more cores, the writing never waits.
 
 They make batches of two sorts: rows made ready, most of them, and lines that must go the general
-way. Files come in the order they were asked for, except that the general way waits until it is
-worth a batch; within a file the order always holds.
+way. From each reader files come in the order they were asked for, except that the general way waits
+until it is worth a batch; within a file the order always holds.
 """
 
 from __future__ import annotations
@@ -221,13 +221,14 @@ class ReaderProcesses:
         self.readers: list[_Reader] = []
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
-            for share in _shared_out(tasks, READERS):
-                self._start(share, limits)
-        except BaseException:
+            try:
+                for share in _shared_out(tasks, READERS):
+                    self._start(share, limits)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        except BaseException:  # no process to be had; or the Ctrl-C that has waited
             self.close()
             raise
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _start(self, share: Sequence[tuple[int, Task]], limits: Limits) -> None:
         others = [reader.ring for reader in self.readers]

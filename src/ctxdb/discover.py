@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MAX_INT = 2**63 - 1
+_LARGEST = 2**63 - 1
 SUFFIX = ".jsonl"
 JOURNAL = "journal.jsonl"  # a workflow's own log: started/result records, no conversation
 AGENT_PREFIXES = ("agent-", "agent_")
@@ -125,15 +125,15 @@ def numbers_of(info: os.stat_result) -> tuple[int, int, int, int, int]:
     Some file systems use all 64 bits of an inode, and a wrong clock can date a file 2400: what is
     too large is turned over, which tells one file from another as well.
     """
-    dev, ino, size = info.st_dev, info.st_ino, info.st_size
-    mtime, ctime = info.st_mtime_ns, info.st_ctime_ns
-    if ino > MAX_INT or abs(mtime) > MAX_INT or abs(ctime) > MAX_INT:
-        return dev, _turned(ino), size, _turned(mtime), _turned(ctime)
+    numbers = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
+    if max(numbers) <= _LARGEST and min(numbers) >= -_LARGEST:
+        return numbers
+    dev, ino, size, mtime, ctime = map(_turned, numbers)
     return dev, ino, size, mtime, ctime
 
 
 def _turned(number: int) -> int:
-    return number if abs(number) <= MAX_INT else number % (MAX_INT + 1) - MAX_INT - 1
+    return number if abs(number) <= _LARGEST else number % (_LARGEST + 1) - _LARGEST - 1
 
 
 def covers(scan: Scan, path: str, dev: int | None = None) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -52,7 +53,7 @@ class Look:
         for item in sources.load_by_inode(self.conn, new):
             if item.file.path not in paths:
                 gone[item.file.path] = item
-        by_inode = {(i.known.dev, i.known.ino): i for i in gone.values() if i.known.ino}
+        by_inode = inodes_of(gone.values())
         work: list[Work] = []
         self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
         if self.has_changes:
@@ -68,7 +69,7 @@ class Look:
         self,
         item: sources.KnownFile | None,
         file: FoundFile,
-        by_inode: dict[tuple[int, int], sources.KnownFile],
+        by_inode: dict[tuple[int, int], list[sources.KnownFile]],
         gone: dict[str, sources.KnownFile],
     ) -> Work | None:
         """Open a file that looks changed, and say what has happened to it."""
@@ -82,8 +83,15 @@ class Look:
         try:
             now = os.fstat(fd)
             if item is None:
-                old = by_inode.get(numbers_of(now)[:2])
-                if old is not None and old.file.path in gone and is_renamed(old.known, now, fd):
+                old = next(
+                    (
+                        one
+                        for one in by_inode.get(numbers_of(now)[:2], ())
+                        if one.file.path in gone and is_renamed(one.known, now, fd)
+                    ),
+                    None,
+                )
+                if old is not None:
                     del gone[old.file.path]
                     sources.rename_file(self.conn, old, file)
                     self._read_index(file)
@@ -149,6 +157,17 @@ class Look:
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
                 (f"index:{store_path(folder)[0]}", path),
             )
+
+
+def inodes_of(
+    files: Iterable[sources.KnownFile],
+) -> dict[tuple[int, int], list[sources.KnownFile]]:
+    """Files by their inodes. File systems use these again, so that several may have had one."""
+    found: dict[tuple[int, int], list[sources.KnownFile]] = {}
+    for item in files:
+        if item.known.ino:
+            found.setdefault((item.known.dev, item.known.ino), []).append(item)
+    return found
 
 
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20  # of one file, read at once: as objects it takes ten times as much
 CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 records
-LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see SourceFiles.attempt
+LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see ingest.Pass._huge_line
 EXCERPT_BYTES = 200
 
 

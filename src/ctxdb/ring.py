@@ -80,7 +80,7 @@ class Ring:
             self._taken = 0
 
     def receive(self) -> memoryview | bytes:
-        """The next message, good until the next call; EOFError when the sender is gone."""
+        """The next message, good until release or the next call; EOFError: the sender is gone."""
         self.release()
         start, length, room = _PLACE.unpack(self._read(_PLACE.size))
         if start == _IN_PIPE:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.discover import FoundFile, Scan, store_path
 from ctxdb.ingest import Pass
-from ctxdb.look import Work, differs
+from ctxdb.look import Work, differs, inodes_of
 from ctxdb.progress import NullProgress
 from ctxdb.report import SyncReport
 from ctxdb.store import sources
@@ -85,15 +85,15 @@ class Turn(Pass):
 
     def _moved(
         self, changed: list[tuple[str, FoundFile]], known: dict[str, sources.KnownFile]
-    ) -> tuple[dict[tuple[int, int], sources.KnownFile], dict[str, sources.KnownFile]]:
+    ) -> tuple[dict[tuple[int, int], list[sources.KnownFile]], dict[str, sources.KnownFile]]:
         """Known files that are gone and whose inode one of the unknown files has."""
-        by_inode: dict[tuple[int, int], sources.KnownFile] = {}
-        gone: dict[str, sources.KnownFile] = {}
         new = [file for path, file in changed if path not in known]
-        for item in sources.load_by_inode(self.conn, new):
-            if not os.path.lexists(item.open_path):
-                by_inode[item.known.dev, item.known.ino] = gone[item.file.path] = item
-        return by_inode, gone
+        gone = {
+            item.file.path: item
+            for item in sources.load_by_inode(self.conn, new)
+            if not os.path.lexists(item.open_path)
+        }
+        return inodes_of(gone.values()), gone
 
     def _is_enough(self, one: Work, found: Lines) -> bool:
         """One chunk of each file is enough: the others wait."""

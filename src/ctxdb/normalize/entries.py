@@ -7,6 +7,7 @@ later (verify, a change of owner) and means the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -231,13 +232,16 @@ _READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
 }
 
 
+REMEMBERED_BYTES = 64 << 10  # of a longer line nothing is remembered: it may all be its cwd
+
+
 @lru_cache(maxsize=64)
 def _texts(*values: Any) -> tuple[str | None, ...]:
     """What text_of says of each. Equal values of other types than text all say nothing."""
     return tuple(map(text_of, values))
 
 
-def _common(entry: dict[str, Any]) -> tuple[str | None, ...]:
+def _common(entry: dict[str, Any], length: int) -> tuple[str | None, ...]:
     """What a line says that most lines of its file say too: looked at once for all of them."""
     get = entry.get
     values = (
@@ -250,10 +254,10 @@ def _common(entry: dict[str, Any]) -> tuple[str | None, ...]:
         get("entrypoint"),
         get("session_id"),
     )
-    try:
-        return _texts(*values)
-    except TypeError:  # lists and objects
-        return tuple(map(text_of, values))
+    if length <= REMEMBERED_BYTES:
+        with suppress(TypeError):  # lists and objects
+            return _texts(*values)
+    return tuple(map(text_of, values))
 
 
 def _threaded(
@@ -266,7 +270,7 @@ def _threaded(
     get = entry.get
     at = text_of(get("timestamp"))
     outer = entry if wrapper is None else wrapper
-    agent, version, session, cwd, branch, slug, entrypoint, process = _common(outer)
+    agent, version, session, cwd, branch, slug, entrypoint, process = _common(outer, length)
     if wrapper is not None:
         agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or text_of(get("agentId"))
         at = at or text_of(wrapper.get("timestamp"))

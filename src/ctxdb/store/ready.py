@@ -194,7 +194,9 @@ class ReadyFile:
                 events.append(record)
             elif type(record) is Skip and record.uuid:
                 skipped.append(record)
-        if self.lines > MAX_LINES:  # what came before is too much to be remembered
+        # What came before is too much to be remembered, or will be of a session yet to be named.
+        if self.lines > MAX_LINES or file.session_id is None:
+            self.lines = max(self.lines, MAX_LINES)
             self.replays.seen.clear()
             self.equal.clear()
             return None

@@ -349,7 +349,10 @@ def _known_threads(
 ) -> set[Thread]:
     """Threads of which another file holds lines: replays can be among them."""
     asked = _json({session_id for _, threads in named for session_id, _ in threads})
-    own = {file.id for file, _ in named}
+    own: dict[str | None, set[int]] = {}  # the files of the batch that name a session
+    for file, threads in named:
+        for session_id, _ in threads:
+            own.setdefault(session_id, set()).add(file.id)
     found: set[Thread] = set()
     known: set[str] = set()
     for session_id, file_id, agent_id in conn.execute(
@@ -359,7 +362,7 @@ def _known_threads(
         (asked,),
     ):
         known.add(session_id)
-        if agent_id is None and file_id not in own:
+        if agent_id is None and own[session_id] != {file_id}:
             found.add((session_id, None))
     pairs = [
         (session_id, agent_id, file.id)
