@@ -113,7 +113,7 @@ def test_readers_share_the_work_by_sessions_and_in_order() -> None:
     sizes = [5, 1, 1, 9, 2, 2, 4, 3, 3]
     sessions = ["a", "b", "a", "c", None, "b", None, "d", "a"]
     tasks = [
-        ahead.Task(f"{n}.jsonl", 0, size, session, None, is_new=True)
+        ahead.Task(f"{n}.jsonl", 0, None, size, session, None, is_new=True)
         for n, (size, session) in enumerate(zip(sizes, sessions, strict=True))
     ]
     shares = ahead._shared_out(tasks, 2)

@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 from ctxdb import __version__, cli, commands, entry
 from ctxdb.commands.declare import join_pairs
 from ctxdb.config import Config
+from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
 
 COMMANDS = sorted([*commands.COMMANDS, *commands.GROUPS])
@@ -376,6 +377,68 @@ def test_a_reader_that_goes_away_is_no_traceback() -> None:
         )
     assert result.returncode == 1
     assert result.stderr == b""
+
+
+def ctxdb(
+    folder: Path, words: str, *, cwd: Path | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a line of shell in which $C is the program, in a home of its own."""
+    program = f"{shlex.quote(sys.executable)} -m ctxdb"
+    env = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+    script = f"C={shlex.quote(program)}; CONFIG=.config/ctxdb/config.toml; {words}"
+    return subprocess.run(
+        ["bash", "-c", script], capture_output=True, check=False, env=env, cwd=cwd, timeout=60
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    write_demo(tmp_path / ".claude" / "projects")
+    assert ctxdb(tmp_path, "$C sync").returncode == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_closed_streams_are_nobodys_business(home: Path, closed: str) -> None:
+    (home / ".local/share/ctxdb/ctxdb.db").unlink()
+    done = ctxdb(home, f"$C sync {closed}")
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+    stored = ctxdb(home, "$C query --format csv 'SELECT count(*) FROM messages' | tail -1")
+    assert int(stored.stdout) > 100
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        *((f"$C {command} $'\\xff'", 2) for command in ("search", "show", "export", "query")),
+        ("$C query \"SELECT '\"$'\\xff'\"'\"", 2),
+        ("$C prices remove $'\\xff'", 2),
+        ("CTXDB_DB=/ $C sync", 2),
+        ("CTXDB_DB=/ $C status", 2),
+        ("mkdir -p .config/ctxdb; printf 'db = \"a\\\\u0000b\"' > $CONFIG; $C path", 2),
+        ("mkdir -p .config/ctxdb; mkfifo $CONFIG; $C path", 1),
+        ("mkdir x; cd x; rmdir ../x; $C --db y.db path", 2),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(home: Path, words: str, code: int) -> None:
+    done = ctxdb(home, words, cwd=home)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert done.stderr.startswith(b"Error: ")
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ("CTXDB_DB=$HOME/$'\\xff.db' $C query --format csv 'SELECT 1 AS a'", b"a\n1\n"),
+        ("mkdir x; cd x; rmdir ../x; $C query --format csv 'SELECT 1 AS a'", b"a\n1\n"),
+        (f"$C query --format csv 'SELECT :a AS a' -p a {10**30}", b"a\n1" + b"0" * 30 + b"\n"),
+    ],
+)
+def test_odd_surroundings_and_values_do_no_harm(home: Path, words: str, answer: bytes) -> None:
+    done = ctxdb(home, words, cwd=home)
+    assert (done.returncode, done.stdout) == (0, answer), done.stderr
 
 
 def test_control_c_exits_130_without_a_traceback() -> None:

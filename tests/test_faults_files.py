@@ -224,6 +224,52 @@ def test_a_file_that_comes_back_unreadable_and_goes_again_is_missing(
     assert world.sync().missing_files == 0
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["one process", "several processes"])
+@pytest.mark.parametrize("how", ["replaced", "rewritten"])
+def test_case_30_a_file_that_changes_between_looking_and_reading_is_read_from_its_start(
+    world: World, monkeypatch: pytest.MonkeyPatch, how: str, ahead: bool
+) -> None:
+    world.write(lines(0, 1, 2))
+    world.sync()
+    world.append(lines(3))
+    if ahead:
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
+    real = ingest.Pass._read
+
+    def read(self: ingest.Pass, *args: Any) -> None:
+        other = world.root / "other"
+        world.write(lines(*range(100, 106)), other)
+        if how == "replaced":
+            other.rename(world.main)
+        else:
+            world.main.write_bytes(other.read_bytes())
+            other.unlink()
+        real(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest.Pass, "_read", read)
+        report = world.sync()
+    assert (report.lines_read, report.unreadable_files) == (0, 0)
+    assert world.sync().rewritten_files == 1
+    assert world.sync().lines_read == 0
+    assert world.texts() == texts([0, 1, 2, *range(100, 106)])
+    world.sound()
+
+
+def test_files_for_which_there_is_no_descriptor_are_named_and_read_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.write(lines(0, 1))
+    with monkeypatch.context() as patch:
+        refused = OSError(errno.EMFILE, "Too many open files")
+        patch.setattr(reader, "open_regular", Mock(side_effect=refused))
+        report = world.sync()
+    assert (report.lines_read, report.unreadable_files) == (0, 1)
+    assert report.problems == [f"{world.main}: too many open files"]
+    assert world.sync().lines_read == 2
+    world.settled([0, 1])
+
+
 @pytest.mark.parametrize("year", [1500, 1969, 2263, 2400])
 def test_a_file_of_any_year_is_read_like_others(world: World, year: int) -> None:
     at = int((datetime(year, 1, 1, tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())

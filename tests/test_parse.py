@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ctxdb.parse import MAX_DEPTH, Bad, Parsed, parse, tame
+from ctxdb.parse import BIG_LINE_BYTES, MAX_DEPTH, Bad, Parsed, parse, tame
 
 REPLACEMENT = "\ufffd"
 
@@ -408,3 +408,11 @@ def test_a_line_of_millions_of_values_does_not_fill_memory(
 def test_a_long_line_whose_punctuation_is_all_in_strings_is_read() -> None:
     data = orjson.dumps({"a": '[{,"' * 1_500_000})
     assert only(data) == orjson.loads(data)
+
+
+@pytest.mark.parametrize("end", [b"", b"\\"])
+def test_an_unclosed_string_full_of_quotes_is_weighed_in_one_go(end: bytes) -> None:
+    """Tried from each of its quotes to the end of the line, this would take hours."""
+    line = b'{"a":"' + b'{\\"' * 1_000_000 + end
+    assert len(line) > BIG_LINE_BYTES
+    assert isinstance(parse(line), Bad)

@@ -106,8 +106,9 @@ def test_a_reader_remembers_names_for_one_batch_only(
         batches = ahead._Batches(ring, limits)
         most = lines = 0
         for n, path in enumerate(sorted(one.root.rglob("*.jsonl"))):
-            follower = batches.follower(n, ahead.Task(path, 0, 1, path.stem, None, is_new=True))
-            for found in reader.read_file(str(path), 0, in_agent_file=False):
+            task = ahead.Task(path, 0, None, 1, path.stem, None, is_new=True)
+            follower = batches.follower(n, task)
+            for found in reader.read_file(str(path), 0, None, in_agent_file=False):
                 batches.add(n, follower, found)
                 lines += found.lines
                 most = max(most, len(batches.seen.uuids) + len(batches.seen.events))
@@ -184,6 +185,46 @@ def test_a_session_is_replayed_beside_a_file_that_has_gone_on_to_another(
     files = {f"p/{other}.jsonl": said + own, f"p/{SESSION}.jsonl": again}
     found = must_not_matter_who_reads(monkeypatch, files, batch_bytes)
     assert (len(found["messages"]), len(found["message_copies"])) == (60, 20)
+
+
+@pytest.mark.parametrize("agent", ["x", None])
+def test_a_request_that_a_sidechain_replays_is_the_main_threads_however_the_lines_come(
+    monkeypatch: pytest.MonkeyPatch, agent: str | None
+) -> None:
+    """Rule R3, though both lines stand in one batch."""
+
+    def reply(n: int, output: int, **more: Any) -> bytes:
+        usage = {"input_tokens": 3, "output_tokens": output}
+        message = {"id": "msg_1", "model": "claude-opus-5", "role": "assistant", "usage": usage}
+        message["content"] = [{"type": "text", "text": f"line {n}"}]
+        entry = {
+            "type": "assistant",
+            "uuid": f"{n:08x}-0000-4000-8000-000000000000",
+            "sessionId": SESSION,
+            "requestId": "req_1",
+            "timestamp": f"2026-02-0{n}T00:00:00.000Z",
+            "message": message,
+            **more,
+        }
+        return json.dumps(entry).encode() + b"\n"
+
+    name = f"p/{SESSION}.jsonl"
+    replayed = reply(1, 4, isSidechain=True, **({"agentId": agent} if agent else {}))
+    told = "SELECT agent_id, timestamp, output_tokens, lines FROM usage"
+    expected = [(None, "2026-02-02T00:00:00.000Z", 381, 1)]
+    with lab() as one:
+        for data in (replayed, reply(2, 381)):
+            one.append(name, data)
+            one.sync()
+        assert one.rows(told) == expected
+        content = one.content()
+    for bytes_ahead in (1 << 40, 1):
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", bytes_ahead)
+        with lab() as one:
+            one.put(name, replayed + reply(2, 381))
+            one.sync()
+            assert one.rows(told) == expected
+            must_equal(content, one.content())
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 4000, 1 << 20])

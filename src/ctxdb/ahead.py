@@ -39,6 +39,7 @@ class Task:
 
     path: str | bytes
     offset: int
+    mark: bytes | None  # of the file as it was read up to there
     size: int  # bytes to read, about
     session_id: str | None
     agent_id: str | None
@@ -148,7 +149,7 @@ def _serve(
         for n, task in tasks:
             follower = batches.follower(n, task)
             in_agent_file = task.agent_id is not None
-            lines = read_file(task.path, task.offset, in_agent_file=in_agent_file)
+            lines = read_file(task.path, task.offset, task.mark, in_agent_file=in_agent_file)
             while True:
                 try:
                     found = next(lines, None)
@@ -158,7 +159,7 @@ def _serve(
                 if found is None:
                     break
                 if found.is_large:
-                    batches.tell(LARGE, n, found.start)
+                    batches.tell(LARGE, n, found.start, found.mark)
                     break
                 batches.add(n, follower, found)
         batches.tell(END)
@@ -190,7 +191,7 @@ class Arrived:
 
     kind: int
     task: int = -1  # of FAILED and LARGE
-    value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset
+    value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset, mark
     chunks: list[tuple[int, Lines, Ready | None]] = field(default_factory=list)
     image: memoryview | bytes = b""  # READY: the rows, good until the next one is asked for
 

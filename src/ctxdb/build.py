@@ -56,7 +56,7 @@ class Building(Pass):
     def _is_time_to_commit(self) -> bool:
         return False  # nobody would see it
 
-    def _large(self, one: Work, _offset: int) -> Iterator[Chunk]:
+    def _large(self, one: Work, _offset: int, _mark: bytes | None) -> Iterator[Chunk]:
         self.lost.add(one.item.file.id)
         return iter(())
 
@@ -111,7 +111,8 @@ def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) ->
     tasks = []
     for file in found.files:
         role = role_of(file.path, file.root)
-        tasks.append(Task(file.path, 0, file.size, role.session_id, role.agent_id, is_new=True))
+        whose = (role.session_id, role.agent_id)
+        tasks.append(Task(file.path, 0, None, file.size, *whose, is_new=True))
     with closing(read_ahead(tasks)) as processes, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
         reading = Reading(processes, [file.path for file in found.files])

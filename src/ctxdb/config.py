@@ -60,15 +60,19 @@ def _db_path(
     settings_path: Path,
 ) -> Path:
     if db is not None:
-        return _absolute(db)
-    if environ.get("CTXDB_DB"):
-        return _absolute(environ["CTXDB_DB"])
-    if "db" in settings:
+        path = _absolute(db)
+    elif environ.get("CTXDB_DB"):
+        path = _absolute(environ["CTXDB_DB"])
+    elif "db" in settings:
         value = settings["db"]
         if not isinstance(value, str) or not value:
             raise ConfigError(settings_path, "db must be a path in quotes")
-        return _absolute(value, settings_path.parent)
-    return data_dir(environ) / "ctxdb.db"
+        path = _absolute(value, settings_path.parent)
+    else:
+        path = data_dir(environ) / "ctxdb.db"
+    if not path.name:
+        raise UsageError(f"{path}: a folder cannot be the database; name a file")
+    return path
 
 
 def _roots(
@@ -104,6 +108,8 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def _read(path: Path) -> Mapping[str, object]:
+    if path.is_fifo():
+        raise ConfigError(path, "a pipe cannot be read again and again; make it a file")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -114,7 +120,7 @@ def _read(path: Path) -> Mapping[str, object]:
 
     try:
         settings = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as e:
         raise ConfigError(path, f"not valid TOML: {e}") from e
     # A misspelt setting that is silently ignored would index the wrong folders.
     for name in settings:
@@ -142,5 +148,13 @@ def _absolute(path: Path | str, base: Path | None = None) -> Path:
         expanded = Path(path).expanduser()
     except RuntimeError as e:  # ~nobody
         raise UsageError(f"{path}: {e}") from e
+    if "\0" in str(expanded):
+        raise UsageError(f"{path!r}: no path holds a NUL")
+    if not expanded.is_absolute():
+        try:
+            expanded = (base or Path.cwd()) / expanded
+        except FileNotFoundError:
+            why = "the working folder no longer exists; give a full path"
+            raise UsageError(f"{path}: {why}") from None
     # Not resolve(): whether the database is a symbolic link is for the store to judge.
-    return Path(os.path.abspath((base or Path.cwd()) / expanded))  # noqa: PTH100
+    return Path(os.path.abspath(expanded))  # noqa: PTH100

@@ -28,6 +28,7 @@ COMPLETION = "_CTXDB_COMPLETE"  # a shell asks what could come next
 def main() -> NoReturn:
     """Run the command line."""
     os.umask(0o077)  # whatever we write holds transcripts
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A title may be in any script, and the terminal's encoding may not: spell it out.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -42,6 +43,12 @@ def main() -> NoReturn:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except MemoryError:
+        fail("not enough memory; whatever was stored is kept, and `ctxdb sync` goes on from there")
+    except UnicodeEncodeError as e:
+        if e.reason != "surrogates not allowed":
+            raise
+        fail(f"{ascii(e.object)[:200]}: not UTF-8, so that nothing of that name can be stored", 2)
     except OSError as e:
         fail(f"{e.filename}: {e.strerror}" if e.filename and e.strerror else str(e))
     except Exception as e:
@@ -49,6 +56,14 @@ def main() -> NoReturn:
             fail(f"SQLite: {e}")
         raise
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Where a shell has closed a stream (`>&-`), no file of ours may get its number."""
+    for fd, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            setattr(sys, name, os.fdopen(fd, "w" if fd else "r"))
 
 
 def _run(words: list[str]) -> int:

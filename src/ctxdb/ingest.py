@@ -22,7 +22,7 @@ from ctxdb.errors import CtxdbError
 from ctxdb.identity import open_regular
 from ctxdb.look import NO_DESCRIPTORS, Look, Work
 from ctxdb.progress import Progress
-from ctxdb.reader import Lines, ReaderDied, read_apart, read_file, read_lines
+from ctxdb.reader import Lines, ReaderDied, open_at, read_apart, read_file, read_lines
 from ctxdb.report import SyncReport
 from ctxdb.reread import reread
 from ctxdb.store import fulltext, sources, straight
@@ -130,15 +130,15 @@ class Pass(Look):
 
     def _chunks(self, one: Work) -> Iterator[Chunk]:
         file = one.item.file
-        at = file.offset
-        for found in read_file(one.item.open_path, at, in_agent_file=file.agent_id is not None):
+        at, mark, agent = file.offset, one.item.known.mark, file.agent_id is not None
+        for found in read_file(one.item.open_path, at, mark, in_agent_file=agent):
             if found.is_large:
-                yield from self._large(one, at)
+                yield from self._large(one, at, mark)
                 return
             yield found.chunk(file)
             if self._is_enough(one, found):
                 return
-            at = found.end
+            at, mark = found.end, found.mark
 
     def _read_ahead(self, readers: ReaderProcesses, work: dict[int, Work]) -> None:
         """Read in other processes, write in this one. Files go by the numbers of their tasks."""
@@ -208,10 +208,10 @@ class Pass(Look):
         """A pass reads all files; the daemon, a bit of them in each turn."""
         return False
 
-    def _large(self, one: Work, offset: int) -> Iterator[Chunk]:
+    def _large(self, one: Work, offset: int, mark: bytes | None) -> Iterator[Chunk]:
         """From a huge line on, each such line apart."""
         file = one.item.file
-        fd = open_regular(one.item.open_path)
+        fd = open_at(one.item.open_path, offset, mark)
         try:
             while True:
                 agent = file.agent_id is not None
@@ -312,14 +312,14 @@ class Pass(Look):
                 raise
 
     def _failed(self, one: Work, error: OSError) -> None:
-        if error.errno in NO_DESCRIPTORS:
-            self.not_now.append(one.found)
-            return
         if error.errno == errno.ENOENT:
-            return
+            return  # gone, or another file has taken its place: the next pass looks again
         reason = (error.strerror or str(error)).lower()
         self.report.unreadable_files += 1
         self.report.problems.append(f"{one.item.file.path}: {reason}")
+        if error.errno in NO_DESCRIPTORS:
+            self.not_now.append(one.found)
+            return
         self._commit()
         with write_transaction(self.conn):
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
@@ -333,5 +333,12 @@ def read_ahead(tasks: list[Task]) -> ReaderProcesses:
 def _task(one: Work) -> Task:
     file = one.item.file
     is_new = file.offset == 0 and file.generation == 0
-    size = max(one.size - file.offset, 0)
-    return Task(one.item.open_path, file.offset, size, file.session_id, file.agent_id, is_new)
+    return Task(
+        one.item.open_path,
+        file.offset,
+        one.item.known.mark,
+        max(one.size - file.offset, 0),
+        file.session_id,
+        file.agent_id,
+        is_new,
+    )

@@ -43,7 +43,8 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _ESCAPE_BYTES = 6
 _BACKSLASH = 0x5C
 _CONTROL = re.compile(rb"[\x00-\x1f]")
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# To the end of the line where it is not closed: else every quote in it would be tried in turn.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 # Notes in the order they are reported.
 _NOTES = (

@@ -6,6 +6,7 @@ plain tuples, so that it can be carried from one process to another.
 
 from __future__ import annotations
 
+import errno
 import marshal
 import multiprocessing
 import os
@@ -125,7 +126,7 @@ def read_lines(
                 block.oversize, block.lines = block.lines, []
             elif not parse_large:
                 found.is_large = True
-                return found
+                break
         add, note = found.records.append, found.notes.append
         for line in block.lines:
             start, length, data = line
@@ -169,7 +170,8 @@ def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> No
         found.errors.append((start, length - 1, parsed.reason, excerpt(data)))
         return
     note = parsed.note
-    found.errors.append((start, length - 1, note, excerpt(data)))
+    if note:
+        found.errors.append((start, length - 1, note, excerpt(data)))
     glued = []
     for at, size, entry in parsed.objects:
         # In a line with base64 cut out, places within it are not known.
@@ -182,9 +184,32 @@ def _take(found: Lines, line: tuple[int, int, bytes], in_agent_file: bool) -> No
     found.notes += [note if r is counted else None for r in glued]
 
 
-def read_file(path: str | bytes, offset: int, *, in_agent_file: bool) -> Iterator[Lines]:
-    """All complete lines of a file, in chunks; stops at a large line, which comes empty."""
+def open_at(path: str | bytes, offset: int, mark: bytes | None) -> int:
+    """Open a file to read on in it; FileNotFoundError when another one has taken its place.
+
+    Between looking at a file and reading it any time may pass, and an offset is good only in the
+    file that it was found in.
+    """
     fd = open_regular(path)
+    is_same = False
+    try:
+        is_same = not offset or mark == mark_of(fd, offset)
+    finally:
+        if not is_same:
+            os.close(fd)
+    if not is_same:
+        raise FileNotFoundError(errno.ENOENT, "another file has taken its place", path)
+    return fd
+
+
+def read_file(
+    path: str | bytes, offset: int, mark: bytes | None, *, in_agent_file: bool
+) -> Iterator[Lines]:
+    """All complete lines after an offset, in chunks; stops at a large line, which comes empty.
+
+    `mark` is that of the file as it was read up to the offset.
+    """
+    fd = open_at(path, offset, mark)
     try:
         while True:
             found = read_lines(fd, offset, in_agent_file=in_agent_file, parse_large=False)

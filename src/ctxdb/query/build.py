@@ -238,9 +238,12 @@ def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> V
         return period.since(text) or ""
     if param.kind == "integer":
         try:
-            return int(text)
+            whole = int(text)
         except ValueError:
             raise UsageError(f"-p {param.name}: {text!r} is no whole number") from None
+        if abs(whole) >= 2**63:
+            raise UsageError(f"-p {param.name}: {text} is too large")
+        return whole
     return text
 
 

@@ -68,7 +68,7 @@ def number(text: str) -> Value:
             value = kind(text)
         except ValueError:
             continue
-        if str(value) == text:
+        if str(value) == text and (kind is float or abs(value) < 2**63):
             return value
     return text
 

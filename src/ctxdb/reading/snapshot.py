@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,9 +20,8 @@ def write_snapshot(db_path: Path, target: Path) -> None:
     A writer may go on meanwhile: the copy is what was committed when it began.
     """
     with naming_damage(db_path):
-        conn = sqlite3.connect(
-            f"file:{quote(str(db_path))}?mode=ro", uri=True, timeout=5.0, isolation_level=None
-        )
+        uri = f"file:{quote(os.fsencode(db_path))}?mode=ro"
+        conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
         try:
             # A copy that is given away lies beside no log: it must be whole in its one file.
             conn.execute("VACUUM INTO ?", (str(target),))

@@ -113,7 +113,7 @@ def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
 def _sessions_only_here(path: Path) -> int:
     """How many sessions could not be read again from transcripts, if that can still be told."""
     try:
-        conn = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=1.0)
+        conn = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, timeout=1.0)
         try:
             (sessions,) = conn.execute("SELECT count(source_deleted_at) FROM sessions").fetchone()
         finally:
@@ -208,7 +208,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
         raise NoDatabase(path)
     _check_header(path)
     try:
-        uri = f"file:{quote(str(path))}?mode=ro"
+        uri = f"file:{quote(os.fsencode(path))}?mode=ro"
         conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
         conn.execute("PRAGMA query_only = 1")
         conn.execute("PRAGMA temp_store = MEMORY")

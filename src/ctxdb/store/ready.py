@@ -336,6 +336,7 @@ class ReadyFile:
                 api_message_id is None
                 or len(keys_of.get(api_message_id, ())) > 1
                 or hash(api_message_id) in known
+                or usage.is_mixed(tellers)
             ):
                 unsure.append(key)
             else:

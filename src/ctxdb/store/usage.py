@@ -192,14 +192,19 @@ def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) ->
     _keep(conn, rows)
     # A touched request may have a row already, whose lines were taken away in this batch.
     unsure = touched.requests
-    unsure.update(key for key, api, _ in sums if api in known)
+    unsure.update(key for key, api, lines in sums if api in known or is_mixed(lines))
     conn.executemany(
         _INSERT_USAGE, [sum_up(key, lines) for key, _, lines in sums if key not in unsure]
     )
 
 
+def is_mixed(lines: list[Teller]) -> bool:
+    """Whether a sidechain replays what the main thread tells too (R3)."""
+    return len(lines) > 1 and len({item.rec.is_sidechain for item, _ in lines}) > 1
+
+
 def sum_up(key: str, lines: list[Teller]) -> tuple[Any, ...]:
-    """What `_RECOMPUTE` says, for lines that are all at hand."""
+    """What `_RECOMPUTE` says, for lines that are all at hand, and all in sidechains or none."""
     if len(lines) == 1:
         (item, row), first = lines[0], lines[0][0]
         final, searches, reported = row[18], row[14], row[19]
