@@ -271,3 +271,20 @@ def test_what_lines_have_in_common_is_remembered_only_while_it_is_short() -> Non
         assert record.cwd == entry["cwd"]
         remembered = entries._texts.cache_info().misses - before
         assert remembered == (len(line) <= entries.REMEMBERED_BYTES)
+
+
+def test_an_agents_file_without_a_line_that_can_be_read_makes_no_agent() -> None:
+    session = "5e551000-0000-4000-8000-00000000000a"
+    with lab() as one:
+        one.put(f"p/{session}/subagents/agent-zz.jsonl", b'{"torn\n')
+        one.put(f"p/{session}/subagents/agent-zz.meta.json", b'{"agentType": "Explore"}')
+        one.sync()
+        one.must_verify()
+        assert one.rows("SELECT * FROM agents") == []
+        entry = {"type": "user", "sessionId": session, "agentId": "zz", "message": {"content": "x"}}
+        one.append(f"p/{session}/subagents/agent-zz.jsonl", json.dumps(entry).encode() + b"\n")
+        one.sync()
+        one.must_verify()
+        assert one.rows("SELECT session_id, agent_id, agent_type FROM agents") == [
+            (session, "zz", "Explore")
+        ]

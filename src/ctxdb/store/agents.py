@@ -16,6 +16,8 @@ from ctxdb.normalize import Fact
 from ctxdb.store.model import Touched
 
 _LINK_ORDER = ("meta", "progress", "result")
+# Other tasks have notices too, and a file of which no line could be read is nobody's yet.
+_NOT_ENOUGH = ("notice", "workflow", "file", "meta")
 # Agents whose call nothing names: only the words of their prompt can.
 _NO_LINK = (
     "a.agent_id NOT LIKE 'acompact%' AND a.agent_id NOT LIKE 'aprompt_suggestion%'"
@@ -132,7 +134,7 @@ def _refresh_one(
         " WHERE session_id = ? AND agent_id = ?",
         (session_id, agent_id),
     ).fetchone()
-    if lines[2] == 0 and not any(f[0] not in ("notice", "workflow") for f in facts):
+    if lines[2] == 0 and all(fact[0] in _NOT_ENOUGH for fact in facts):
         conn.execute(
             "DELETE FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, agent_id)
         )
