@@ -20,7 +20,7 @@ from ctxdb.store import straight
 from ctxdb.store.model import Chunk, Placed, SourceFile
 from ctxdb.store.repeats import Repeats
 from ctxdb.store.replays import BlockSets, blocks_of
-from lab import Content, Lab, lab, must_equal
+from lab import Content, Lab, at_once, lab, must_equal
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 
@@ -149,12 +149,7 @@ def must_not_matter_who_reads(
     monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], batch_bytes: int
 ) -> Content:
     """The same in large pieces by the general way, and in small ones made ready by one reader."""
-    with lab() as one:
-        for name, data in files.items():
-            one.put(name, data)
-        one.sync()
-        one.must_verify()
-        expected = one.content()
+    expected = at_once(files)
     small_chunks(monkeypatch)
     monkeypatch.setattr(ahead, "READERS", 1)
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
