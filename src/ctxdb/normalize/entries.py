@@ -156,8 +156,7 @@ def _one_result(
     result = read_result(block, detail, entry.get("toolDenialKind"))
     if result is not None:
         record.results = [result]
-        if type(detail) is dict:
-            record.facts = result_facts(result.tool_use_id, detail, record.timestamp or "")
+        record.facts = result_facts(result, detail, record.timestamp or "")
     record.block_keys = f"r{block.get('tool_use_id')}"
     record.data = side_data(entry, message, _images(block.get("content")))
 
@@ -183,7 +182,7 @@ def _user(entry: dict[str, Any], record: Message) -> None:
             detail = entry.get("toolUseResult")
             if result := read_result(block, detail, entry.get("toolDenialKind")):
                 results.append(result)
-                facts += result_facts(result.tool_use_id, detail, at) or ()
+                facts += result_facts(result, detail, at) or ()
     record.text = content_text(content) or None
     in_agent = record.is_sidechain == 1
     if has_result:

@@ -29,6 +29,7 @@ _LEADING: tuple[tuple[str, str], ...] = (
     ("<agent-notification>", "notification"),
     ("<teammate-message", "notification"),
     ("<agent-message", "notification"),
+    ("<ci-monitor-event", "notification"),
     ("Another Claude session sent a message", "notification"),
     (INTERRUPTED, "interruption"),
 )

@@ -74,6 +74,9 @@ _REJECTED = (
     "User rejected tool use",
 )
 _INTERRUPTED = ("[Request interrupted", "Permission prompt was aborted")
+# What Bash and Agent say of what goes on in the background; agents' files seldom have more than it.
+_IN_BACKGROUND = "Command running in background with ID: "
+_LAUNCHED = re.compile(r"Async agent launched successfully\.?\s+agentId: (\w+)")
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b")
 _PERSISTED = re.compile(r"Full output saved to: (\S[^\n]*)")
 _NO_FIELDS: dict[str, Any] = {}
@@ -191,12 +194,13 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | Non
         path = saved.group(1).strip() if saved else None
     size = int_of(fields.get("persistedOutputSize")) if path else None
     match = _EXIT_CODE.match(head) if head.startswith("E") else None
+    goes_on = fields.get("backgroundTaskId") or head.startswith(_IN_BACKGROUND)
     return Result(
         tool_use_id,
         _status(head, detail, denial, is_error=is_error),
         1 if is_error else 0,
         int(match.group(1)) if match else None,
-        0 if fields.get("backgroundTaskId") or fields.get("returnCodeInterpretation") else 1,
+        0 if goes_on or fields.get("returnCodeInterpretation") else 1,
         head or None,
         byte_length(head) if size is None else size,
         path,
@@ -206,10 +210,15 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | Non
     )
 
 
-def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
-    """What a result says of the agents it started."""
+def result_facts(result: Result, detail: Any, at: str) -> list[Fact] | None:
+    """What a result says of the agents it started, in its toolUseResult or, without one, in words.
+
+    Any tool can print these words: they tell of an agent that is known, and make none.
+    """
+    tool_use_id = result.tool_use_id
     if type(detail) is not dict:
-        return None
+        found = _LAUNCHED.match(result.text) if result.text and result.text[0] == "A" else None
+        return [Fact(found[1], "notice", tool_use_id, at, status="launched")] if found else None
     status = detail.get("status")
     known = {"completed": "completed", "async_launched": "launched"}
     ended = known.get(status) if type(status) is str else None
@@ -245,7 +254,10 @@ def result_facts(tool_use_id: str, detail: Any, at: str) -> list[Fact] | None:
                 )
             ]
     run = text_of(detail.get("runId"))
-    if run and (detail.get("transcriptDir") or detail.get("scriptPath") or run.startswith("wf_")):
+    folder = text_of(detail.get("transcriptDir"))
+    if run is None and folder is not None:
+        run = next((name for name in re.split(r"[/\\]", folder) if name.startswith("wf_")), None)
+    if run and (folder or detail.get("scriptPath") or run.startswith("wf_")):
         run = run if run.startswith("wf_") else f"wf_{run}"
         return [Fact(run, "workflow", tool_use_id, at, status=ended or "launched")]
     return None

@@ -64,7 +64,7 @@ def base64_size(data: Any) -> int | None:
         return None
     if data.startswith(BASE64_CUT) and data[len(BASE64_CUT) :].isdigit():
         return int(data[len(BASE64_CUT) :]) * 3 // 4
-    return len(data) * 3 // 4
+    return len(data) * 3 // 4 - data[-2:].count("=")
 
 
 def byte_length(text: str) -> int:

@@ -162,7 +162,9 @@ def _refresh_one(
         "depth": None,
         "turn_id": call[0] if call else None,
         "model": _model(conn, session_id, agent_id) or said(6, ("meta", "result")),
-        "status": _status([*facts, *_facts_of_runs(conn, session_id, facts, tool_use_id)], call),
+        "status": _status(
+            [*facts, *_facts_of_runs(conn, session_id, facts, tool_use_id)], tool_use_id, call
+        ),
         "started_at": lines[0],
         "ended_at": lines[1],
     }
@@ -341,8 +343,13 @@ def _facts_of_runs(
     ).fetchall()
 
 
-def _status(facts: list[Any], call: Any) -> str:
-    notices = [fact[7] for fact in facts if fact[0] == "notice" and fact[7]]
+def _status(facts: list[Any], tool_use_id: str | None, call: Any) -> str:
+    # That it was launched counts from the call that launched it: others may quote it.
+    notices = [
+        fact[7]
+        for fact in facts
+        if fact[0] == "notice" and fact[7] and (fact[7] != "launched" or fact[1] == tool_use_id)
+    ]
     if notices:
         return str(notices[-1])
     results = [fact[7] for fact in facts if fact[0] in ("result", "workflow") and fact[7]]

@@ -13,14 +13,13 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
     import orjson
 
     for session_id in sorted(sessions):
-        made = {
-            number
-            for (number,) in conn.execute(
-                "SELECT pr_number FROM git_operations"
-                " WHERE session_id = ? AND kind = 'pr' AND tool_id IS NOT NULL",
-                (session_id,),
-            )
-        }
+        made: dict[int | None, set[str | None]] = {}
+        for number, url in conn.execute(
+            "SELECT pr_number, pr_url FROM git_operations"
+            " WHERE session_id = ? AND kind = 'pr' AND tool_id IS NOT NULL",
+            (session_id,),
+        ):
+            made.setdefault(number, set()).add(url)
         conn.execute(
             "DELETE FROM git_operations WHERE session_id = ? AND kind = 'pr' AND tool_id IS NULL",
             (session_id,),
@@ -34,7 +33,7 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
         ).fetchall():
             link = orjson.loads(data)
             key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
-            if key[0] in made or key in linked or key == (None, None):
+            if _is_made(key, made) or key in linked or key == (None, None):
                 continue
             linked[key] = (at, last_turn(conn, file_id, session_id, start))
         conn.executemany(
@@ -42,3 +41,12 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
             " VALUES (?, ?, 'pr', ?, ?, ?)",
             [(session_id, turn, *key, at) for key, (at, turn) in linked.items()],
         )
+
+
+def _is_made(pull: tuple[int | None, str | None], made: dict[int | None, set[str | None]]) -> bool:
+    """Whether a tool has reported it: by number, and by address where both have one."""
+    number, url = pull
+    addresses = made.get(number)
+    if addresses is None:
+        return False
+    return url is None or None in addresses or url in addresses

@@ -33,7 +33,10 @@ _HOUSEKEEPING = (
     "/resume",
     "/status",
 )
-_WORKTREE = re.compile(r"^(.*?)[/\\](?:\.claude[/\\])?\.?worktrees[/\\].+$")
+_WORKTREE = re.compile(r"(.*?)[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\].", re.DOTALL)
+
+
+MAX_FOLDER_NAME = 200  # a longer one is cut, with a hash of the path behind it
 
 
 def note_files(conn: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
@@ -233,8 +236,24 @@ def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None,
 
 
 def folder_name(path: str) -> str:
-    """The folder that Claude Code keeps a project's transcripts in."""
-    return re.sub("[^a-zA-Z0-9]", "-", path)
+    """The folder that Claude Code keeps a project's transcripts in.
+
+    It counts and hashes UTF-16 units, as JavaScript does.
+    """
+    units = path.encode("utf-16-le", "surrogatepass")
+    chars = [int.from_bytes(units[i : i + 2], "little") for i in range(0, len(units), 2)]
+    name = "".join(chr(c) if c < 128 and chr(c).isalnum() else "-" for c in chars)
+    if len(name) <= MAX_FOLDER_NAME:
+        return name
+    hashed = 0
+    for c in chars:
+        hashed = (hashed * 31 + c) & 0xFFFFFFFF
+    number = abs(hashed - (1 << 32) if hashed >> 31 else hashed)
+    digits = ""
+    while number or not digits:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{name[:MAX_FOLDER_NAME]}-{digits}"
 
 
 _SOURCES = ("dir_name", "sessions_index", "cwd")  # how a path is known, the surest last
@@ -282,8 +301,7 @@ def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
 
 
 def _repo_path(seen: Seen, path: str) -> str:
-    match = _WORKTREE.match(path)
-    if match and (f"{match[1]}/.worktrees/" in path or f"{match[1]}/.claude/worktrees/" in path):
+    if match := _WORKTREE.match(path):
         return match[1] or path
     originals: set[str] = set()
     for data in seen.worktrees:

@@ -12,7 +12,7 @@ import orjson
 
 from ctxdb.normalize.records import Snapshot
 from ctxdb.normalize.sides import snapshots_of
-from ctxdb.store.tools import is_relative, located
+from ctxdb.store.tools import is_relative, joined, located
 
 Project = tuple[int, str]  # id, path
 
@@ -34,7 +34,7 @@ def add_snapshots(
 ) -> None:
     """Add what one event tells; of a file told again, the earlier time holds."""
     for path, version, at in snapshots:
-        whole = f"{project[1]}/{path}" if project and is_relative(path) else path
+        whole = joined(project[1], path) if project and is_relative(path) else path
         conn.execute(
             "INSERT INTO files_touched (session_id, path, operation, succeeded, timestamp,"
             " snapshot_version, project_id, relative_path)"

@@ -414,6 +414,7 @@ def located(path: str, project: tuple[int, str] | None) -> tuple[int | None, str
     if project is None:
         return None, None
     project_id, base = project
+    base = base.rstrip("/\\")
     if path.startswith(base) and path[len(base) : len(base) + 1] in ("/", "\\"):
         return project_id, path[len(base) + 1 :]
     return project_id, path if is_relative(path) else None
@@ -422,3 +423,9 @@ def located(path: str, project: tuple[int, str] | None) -> tuple[int | None, str
 def is_relative(path: str) -> bool:
     r"""Neither /unix nor C:\\windows nor ~/home."""
     return not path.startswith(("/", "~", "\\")) and path[1:2] != ":"
+
+
+def joined(base: str, path: str) -> str:
+    """A relative path below a folder, written as the folder is."""
+    separator = "\\" if "\\" in base and "/" not in base else "/"
+    return f"{base.rstrip(separator)}{separator}{path}"

@@ -56,10 +56,11 @@ class QueueReader:
                 text = self.waiting.pop(0)
             turn = queued_turn(text)
             if turn is not None:
-                if turn[1] in self.attached:
-                    self.attached.remove(turn[1])
+                words = _words(turn)
+                if words in self.attached:
+                    self.attached.remove(words)
                     return None
-                self.removed.append(turn[1])
+                self.removed.append(words)
             return turn
         return None
 
@@ -67,11 +68,18 @@ class QueueReader:
         """The turn that a queued_command begins; None when its `remove` has begun it already."""
         turn = queued_turn(text)
         if turn is not None:
-            if turn[1] in self.removed:
-                self.removed.remove(turn[1])
+            words = _words(turn)
+            if words in self.removed:
+                self.removed.remove(words)
                 return None
-            self.attached.append(turn[1])
+            self.attached.append(words)
         return turn
+
+
+def _words(turn: Turn) -> str:
+    """What was typed: a picture stands in the attachment only, in the queue as [Image #1]."""
+    parts = turn[1].split("\n\n")
+    return "\n\n".join(part for part in parts if part not in ("[image]", "[document]"))
 
 
 # Every line of a file that moves its queue, copied ones too: what the queue holds at a byte follows
