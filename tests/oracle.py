@@ -173,7 +173,12 @@ def turn_of_attachment(attachment: Json) -> tuple[str, str] | None:
 def count_usage(model: Model) -> None:
     """One row per billed request: accounting.md R0 to R7, R10 to R18."""
     lines = [m for m in model.messages if m.entry.type == "assistant" and eligible(m)]
-    spoken = {(m.session, api(m).get("id")) for m in lines if not m.entry.sidechain}
+    spoken = {
+        (session, api(m).get("id"))
+        for m in lines
+        if not m.entry.sidechain
+        for session in (m.session, *(copy.session for copy in m.copies))
+    }
     requests: dict[Key, list[Message]] = defaultdict(list)
     for message in lines:
         if message.entry.sidechain and (message.session, api(message).get("id")) in spoken:

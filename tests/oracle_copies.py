@@ -179,10 +179,11 @@ def read_lines(data: bytes, file: File, parents: dict[Key, str | None]) -> list[
         for start, length, whole in objects if isinstance(objects, list) else []:
             body, wrapped = whole, False
             file.session = file.session or as_text(whole.get("sessionId"))
+            uuid = as_text(whole.get("uuid"))
+            if uuid and "parentUuid" in whole and whole.get("type") not in rules.THREADED:
+                parent = as_text(whole.get("parentUuid"))
+                parents[uuid_key(uuid, as_text(whole.get("sessionId")))] = parent
             if whole.get("type") == "progress":
-                if uuid := as_text(whole.get("uuid")):
-                    parent = as_text(whole.get("parentUuid"))
-                    parents[uuid_key(uuid, as_text(whole.get("sessionId")))] = parent
                 inner = as_dict(whole.get("data"))
                 body, wrapped = as_dict(inner.get("message")), True
                 if inner.get("type") != "agent_progress" or body.get("type") not in rules.THREADED:

@@ -95,6 +95,29 @@ def test_a_side_question_that_replays_a_reply_is_dropped_and_its_own_answer_kept
     assert sum(row["cache_read_tokens"] for row in rows) == 0
 
 
+@pytest.mark.parametrize("says_so", [False, True])
+def test_a_side_question_in_a_fork_replays_history_that_belongs_to_the_parent(
+    says_so: bool,
+) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("begin")
+    answer(t, OPUS, message="msg_main", request="req_main")
+    copy = fork(t, says_so=says_so, renew=says_so)
+    copy.prompt("go on")
+    side = copy.agent_file("btw1")
+    answer(side, OPUS, message="msg_main", request="req_replay")
+    answer(side, OPUS, message="msg_own", request="req_own")
+    files = world.contents()
+    for names in (sorted(files), sorted(files, reverse=True)):
+        with lab() as where:
+            for name in names:
+                where.put(name, files[name])
+                where.sync()
+            keys = where.rows("SELECT request_key FROM usage ORDER BY 1")
+        assert keys == [("msg_main|req_main",), ("msg_own|req_own",)]
+
+
 def test_a_gateway_id_in_2_sessions_and_2_times_is_3_requests() -> None:
     world = World()
     one, other = world.session(), world.session()

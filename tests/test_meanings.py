@@ -9,6 +9,7 @@ import pytest
 
 from builder import Transcript, World, copy_to, text, tool_use
 from ctxdb.normalize import Message, entries, normalize
+from ctxdb.store.sessions import folder_name
 from lab import lab, must_equal
 
 
@@ -94,6 +95,19 @@ def test_the_target_of_a_language_server_call_is_its_file() -> None:
     assert told(world, "SELECT target FROM tool_uses") == [("/home/ada/engine/a.go",)]
 
 
+def test_a_command_that_goes_on_in_the_background_has_no_exit_code_yet() -> None:
+    world, main = begun()
+    away = main.agent_file("a1")
+    away.prompt("serve it")
+    said = "Command running in background with ID: b1. Output is being written to: /tmp/b1.output"
+    away.tool("Bash", {"command": "make serve", "run_in_background": True}, said)
+    away.tool("Bash", {"command": "ls"}, "a")
+    assert told(world, "SELECT status, exit_code FROM tool_uses ORDER BY started_at") == [
+        ("ok", None),
+        ("ok", 0),
+    ]
+
+
 # -- git -------------------------------------------------------------------------------------------
 
 
@@ -131,6 +145,24 @@ def test_a_commit_on_no_branch_has_none() -> None:
     main.tool("Bash", {"command": "git commit -m x"}, "[detached HEAD abc1234] x\n 1 file changed")
     assert told(world, "SELECT kind, sha, branch FROM git_operations") == [
         ("commit", "abc1234", None)
+    ]
+
+
+def test_pull_requests_of_two_repositories_with_one_number_are_two() -> None:
+    world, main = begun()
+    main.tool("Bash", {"command": "gh pr create"}, "https://github.com/o/a/pull/12")
+    for repository in ("o/a", "o/b"):
+        main.flat(
+            "pr-link",
+            sessionId=main.session,
+            prNumber=12,
+            prUrl=f"https://github.com/{repository}/pull/12",
+            prRepository=repository,
+            timestamp=world.now(),
+        )
+    assert told(world, "SELECT pr_url FROM git_operations ORDER BY 1") == [
+        ("https://github.com/o/a/pull/12",),
+        ("https://github.com/o/b/pull/12",),
     ]
 
 
@@ -181,6 +213,50 @@ def test_an_agent_of_a_workflow_has_ended_when_the_workflow_has(
         )
     assert told(world, "SELECT kind, status, tool_use_id FROM agents") == [
         ("workflow", status, call["id"])
+    ]
+
+
+@pytest.mark.parametrize("notice", [None, "completed"])
+def test_an_agent_that_an_agent_launched_runs_until_it_is_told_that_it_ended(
+    notice: str | None,
+) -> None:
+    world, main = begun()
+    outer = tool_use(world, "Agent", {"prompt": "outer", "description": "outer"})
+    main.reply(outer)
+    away = main.agent_file("aaaaaaaa", meta={"toolUseId": outer["id"]})
+    away.prompt("outer")
+    words = {"prompt": "inner", "description": "inner", "run_in_background": True}
+    call = tool_use(world, "Agent", words)
+    away.reply(call)
+    said = "Async agent launched successfully.\nagentId: abbbbbbb (internal ID)\nIt is at work."
+    away.result(call["id"], said)
+    # Whoever quotes these words has launched nothing.
+    away.tool("Bash", {"command": "cat notes"}, said.replace("abbbbbbb", "accccccc"))
+    inner = main.agent_file("abbbbbbb")
+    inner.prompt("inner")
+    inner.reply(text("done"))
+    main.result(outer["id"], "done", {"status": "completed", "agentId": "aaaaaaaa"})
+    if notice:
+        away.prompt(
+            "<task-notification>\n<task-id>abbbbbbb</task-id>\n"
+            f"<status>{notice}</status>\n</task-notification>"
+        )
+    found = told(world, "SELECT agent_id, status, tool_use_id FROM agents ORDER BY 1")
+    assert found == [
+        ("aaaaaaaa", "completed", outer["id"]),
+        ("abbbbbbb", notice or "launched", call["id"]),
+    ]
+
+
+def test_a_workflow_is_known_by_its_folder_too() -> None:
+    world, main = begun()
+    step = main.agent_file("a5", where="workflow")
+    step.prompt("step one")
+    call = tool_use(world, "Workflow", {"script": "x"})
+    main.reply(call)
+    main.result(call["id"], "launched", {"taskId": "w", "transcriptDir": "/x/workflows/wf_1"})
+    assert told(world, "SELECT kind, status, tool_use_id FROM agents") == [
+        ("workflow", "launched", call["id"])
     ]
 
 
@@ -288,3 +364,105 @@ def test_an_agents_file_without_a_line_that_can_be_read_makes_no_agent() -> None
         assert one.rows("SELECT session_id, agent_id, agent_type FROM agents") == [
             (session, "zz", "Explore")
         ]
+
+
+def test_a_picture_in_a_queued_prompt_makes_no_second_turn() -> None:
+    world, main = begun()
+    main.queue("enqueue", "look at [Image #1]")
+    main.queue("remove")
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A"}}
+    prompt = [text("look at [Image #1]"), image]
+    main.attach("queued_command", commandMode="prompt", prompt=prompt)
+    assert told(world, "SELECT prompt FROM turns ORDER BY ordinal") == [
+        ("go on",),
+        ("look at [Image #1]",),
+    ]
+
+
+def test_an_event_of_the_build_server_is_nobodys_request() -> None:
+    world, main = begun()
+    event = "<ci-monitor-event>build failed</ci-monitor-event>"
+    main.prompt(event, origin={"kind": "human"}, promptSource="typed")
+    assert told(world, "SELECT kind, count(*) FROM messages GROUP BY 1 ORDER BY 1") == [
+        ("human", 1),
+        ("notification", 1),
+    ]
+    assert told(world, "SELECT prompt FROM turns") == [("go on",)]
+
+
+@pytest.mark.parametrize(
+    ("cwd", "repo", "name"),
+    [
+        ("/home/u/app/.worktrees/x", "/home/u/app", "app"),
+        ("/home/u/worktrees/app/.worktrees/x", "/home/u/worktrees/app", "app"),
+        ("/u/erk/worktrees/slot-36/.claude/worktrees/foo", "/u/erk/worktrees/slot-36", "slot-36"),
+        ("C:\\proj\\.claude\\worktrees\\x", "C:\\proj", "proj"),
+        ("/home/u/worktrees/app", "/home/u/worktrees/app", "app"),
+    ],
+)
+def test_a_worktree_belongs_to_the_repository_that_it_was_made_from(
+    cwd: str, repo: str, name: str
+) -> None:
+    world = World()
+    world.session(cwd=cwd).prompt("go on")
+    assert told(world, "SELECT path, repo_path, name FROM projects") == [(cwd, repo, name)]
+
+
+@pytest.mark.parametrize(
+    ("cwd", "path", "tracked"),
+    [
+        ("C:\\proj", "C:\\proj\\src\\a.ts", "src\\a.ts"),
+        ("/", "/etc/hosts", "etc/hosts"),
+        ("/home/u/app", "/home/u/app/src/a.ts", "src/a.ts"),
+    ],
+)
+def test_a_snapshot_is_of_the_file_that_was_read(cwd: str, path: str, tracked: str) -> None:
+    world = World()
+    main = world.session(cwd=cwd)
+    main.prompt("go on")
+    main.tool("Read", {"file_path": path})
+    main.snapshot(tracked)
+    assert told(world, "SELECT DISTINCT path, relative_path FROM files_touched") == [
+        (path, tracked)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("/home/u/my_app.v2", "-home-u-my-app-v2"),
+        ("/home/u/\U0001f680app", "-home-u---app"),
+        # What the client's own function gives, hash and all.
+        ("/home/u/" + "x" * 210, "-home-u-" + "x" * 192 + "-4at0sl"),
+    ],
+)
+def test_a_session_without_a_folder_is_of_the_project_that_its_file_stands_with(
+    path: str, folder: str
+) -> None:
+    assert folder_name(path) == folder
+    world = World()
+    world.session(folder, cwd=path).prompt("go on")
+    world.session(folder).ai_title("a title and nothing else")
+    assert told(world, "SELECT path FROM projects") == [(path,)]
+
+
+def test_what_hangs_on_an_entry_of_an_unknown_type_hangs_on_what_that_hangs_on() -> None:
+    world, main = begun()
+    first = main.entries[-1]["uuid"]
+    main.thread("newtype", {"words": "what comes next"})
+    main.reply(text("hi"))
+    found = told(world, "SELECT parent_uuid FROM messages ORDER BY timestamp")
+    assert found == [(None,), (first,)]
+
+
+def test_the_size_of_a_picture_is_that_of_its_bytes() -> None:
+    world, main = begun()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png"}}
+    for data in ("eA==", "eHg=", "eHh4"):
+        main.prompt([text("look"), {**image, "source": {**image["source"], "data": data}}])
+    sizes = told(
+        world,
+        "SELECT json_extract(data, '$.images[0].bytes') FROM messages WHERE data LIKE '%images%'"
+        " ORDER BY timestamp",
+    )
+    assert sizes == [(1,), (2,), (3,)]

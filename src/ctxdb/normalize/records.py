@@ -131,6 +131,8 @@ class Event:
     line_hash: int
     summary: tuple[str, str] | None = None  # (leaf uuid, text)
     snapshots: list[Snapshot] | None = None
+    uuid: str | None = None  # of one that stands in the parent chain, as unknown types may
+    parent_uuid: str | None = None
     facts: list[Fact] | None = None
 
 

@@ -236,6 +236,8 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
         data,
         hashed,
     )
+    if "parentUuid" in entry:
+        record.uuid, record.parent_uuid = text_of(entry.get("uuid")), text_of(entry["parentUuid"])
     if name == "summary":
         leaf, summary = text_of(entry.get("leafUuid")), text_of(entry.get("summary"))
         if leaf and summary:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from ctxdb.normalize import Message, Skip
+from ctxdb.normalize import Event, Message, Skip
 from ctxdb.store import agents, sessions, tally, turns, usage
 from ctxdb.store.begin import TurnBeginnings
 from ctxdb.store.copies import Copies
@@ -148,14 +148,14 @@ class Batch:
     def _place(self, chunks: list[Chunk]) -> list[list[Placed]]:
         """The messages of each chunk with their session, agent and nearest ancestor."""
         by_chunk: list[list[Placed]] = []
-        skipped: list[Skip] = []
+        skipped: list[Skip | Event] = []
         for chunk in chunks:
             file = chunk.file
             items: list[Placed] = []
             for record, note in zip(chunk.records, chunk.notes, strict=True):
                 if type(record) is Message:
                     items.append(place_line(record, file, note))
-                elif type(record) is Skip and record.uuid:
+                elif isinstance(record, Skip | Event) and record.uuid:
                     skipped.append(record)
             by_chunk.append(items)
         placed = [item for items in by_chunk for item in items]

@@ -182,6 +182,8 @@ class Copies:
         replays.add((placed.session_id, rec.timestamp), rec.block_keys, message_id)
         self._rename_parent(place, owner.uuid)
         self._share(owner.session_id, placed.session_id)
+        if rec.usage and owner.session_id != placed.session_id:
+            usage.touch(self.conn, message_id, self.touched)
         if owner.session_id == placed.session_id and owner.source_file_id != placed.file.id:
             # Lines that follow it here may belong to the turn that it begins there.
             self.touched.retell.add(placed.file.id)

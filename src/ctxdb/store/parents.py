@@ -1,6 +1,7 @@
-"""The parent chain: skipped progress lines are stepped over, and sidechains get their names.
+"""The parent chain: what is no message is stepped over, and sidechains get their names.
 
-In versions 2.1.11 to 2.1.63 messages hang on progress lines, which are not stored. Their place in
+In versions 2.1.11 to 2.1.63 messages hang on progress lines, which are not stored; some day they
+may hang on entries of a type that is not known yet, which are events. The place of such lines in
 the chain is remembered, so that parent_uuid always names the nearest stored ancestor, also when
 the two come in different batches.
 """
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 
 import orjson
 
-from ctxdb.normalize import Fact, Skip
+from ctxdb.normalize import Event, Fact, Skip
 from ctxdb.store.model import Placed, Ready
 
 
@@ -24,8 +25,10 @@ class Parents:
         self.skipped: dict[str, str | None] = {}
         self.stored: dict[str, str | None] = {}
 
-    def learn(self, placed: list[Placed], skipped: list[Skip], ready: Sequence[Ready] = ()) -> None:
-        """Take in the batch's skipped lines and the wrappers of unwrapped ones."""
+    def learn(
+        self, placed: list[Placed], skipped: Sequence[Skip | Event], ready: Sequence[Ready] = ()
+    ) -> None:
+        """Take in the batch's lines that are no messages, and the wrappers of unwrapped ones."""
         for chunk in ready:
             self.skipped.update(chunk.skipped)
         for skip in skipped:

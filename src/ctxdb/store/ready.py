@@ -181,7 +181,7 @@ class ReadyFile:
         if file.session_id is None:
             file.session_id = chunk.first_session()
         items: list[Placed] = []
-        skipped: list[Skip] = []
+        skipped: list[Skip | Event] = []
         events: list[Event] = []
         before = scratch.counts["messages"]
         for record, note in zip(chunk.records, chunk.notes, strict=True):
@@ -192,6 +192,8 @@ class ReadyFile:
                 item.id = before + len(items)
             elif type(record) is Event:
                 events.append(record)
+                if record.uuid:
+                    skipped.append(record)
             elif type(record) is Skip and record.uuid:
                 skipped.append(record)
         # What came before is too much to be remembered, or will be of a session yet to be named.

@@ -63,9 +63,17 @@ _INSERT_USAGE = (
     f" VALUES ({', '.join('?' * (1 + len(USAGE_COLUMNS)))})"
 )
 
-# R3: a sidechain line is dropped when its session also has that API message outside a sidechain.
+# R3: a sidechain line is dropped when its session also has that API message outside a sidechain,
+# be it as a copy: a forked session's history belongs to its parent.
+_COUNTS = """
+(m.is_sidechain = 0 OR l.api_message_id IS NULL OR NOT EXISTS (
+  SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
+  WHERE o.api_message_id = l.api_message_id AND n.is_sidechain = 0 AND (
+    n.session_id IS m.session_id OR EXISTS (SELECT 1 FROM message_copies c
+      WHERE c.message_id = n.id AND c.session_id = m.session_id))))
+"""
 # R4: the winner is a whole record. R5: the first line says whose and when.
-_RECOMPUTE = """
+_RECOMPUTE = f"""
 WITH touched AS (SELECT value AS request_key FROM json_each(:keys)),
 counted AS (
   SELECT l.*, m.uuid, m.session_id, m.agent_id, m.turn_id, m.timestamp, m.is_sidechain,
@@ -73,10 +81,7 @@ counted AS (
       + l.cache_read_tokens AS total
   FROM touched CROSS JOIN _usage_lines l ON l.request_key = touched.request_key
   JOIN messages m ON m.id = l.message_id
-  WHERE m.is_sidechain = 0 OR l.api_message_id IS NULL OR NOT EXISTS (
-    SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
-    WHERE o.api_message_id = l.api_message_id AND n.session_id IS m.session_id
-      AND n.is_sidechain = 0)
+  WHERE {_COUNTS}
 ),
 ranked AS (
   SELECT *,
@@ -281,6 +286,16 @@ def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> N
     conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
 
 
+def touch(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
+    """A message stands in one more session: what that one replays no longer counts (R3)."""
+    touched.requests.update(
+        key
+        for (key,) in conn.execute(
+            "SELECT request_key FROM _usage_lines WHERE message_id = ?", (message_id,)
+        )
+    )
+
+
 def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
     """Make the touched requests anew, and those whose replayed lines they decide about (R3)."""
     if not keys:
@@ -302,10 +317,7 @@ def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
     conn.execute(
         "DELETE FROM usage WHERE request_key IN (SELECT value FROM json_each(:keys))"
         " AND NOT EXISTS (SELECT 1 FROM _usage_lines l JOIN messages m ON m.id = l.message_id"
-        "  WHERE l.request_key = usage.request_key AND (m.is_sidechain = 0"
-        "   OR l.api_message_id IS NULL OR NOT EXISTS (SELECT 1 FROM _usage_lines o"
-        "    JOIN messages n ON n.id = o.message_id WHERE o.api_message_id = l.api_message_id"
-        "     AND n.session_id IS m.session_id AND n.is_sidechain = 0)))",
+        f"  WHERE l.request_key = usage.request_key AND {_COUNTS})",
         {"keys": wanted},
     )
     conn.execute(_RECOMPUTE, {"keys": wanted})
