@@ -66,10 +66,13 @@ class Lab:
     def content(self) -> Content:
         return content(self.db, self.root)
 
-    def must_verify(self) -> None:
-        """Every row says what its line says, no key leads nowhere, the full text is whole."""
+    def must_verify(self, *, again: bool = False) -> None:
+        """Every row says what its line says, no key leads nowhere, the full text is whole.
+
+        Making the database `again` takes as long as fifty syncs of a few lines.
+        """
         __tracebackhide__ = True
-        report = verify(self.config, NullProgress())
+        report = verify(self.config, NullProgress(), again=again)
         assert report.ok, "\n".join(report.shown)
         with closing(sqlite3.connect(self.db)) as conn:
             assert conn.execute("PRAGMA foreign_key_check").fetchall() == []

@@ -44,6 +44,7 @@ class Task:
     session_id: str | None
     agent_id: str | None
     is_new: bool  # nothing of it is stored: its rows can be made ready
+    limit: int | None = None  # where it ends for us
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,9 @@ def _serve(
         for n, task in tasks:
             follower = batches.follower(n, task)
             in_agent_file = task.agent_id is not None
-            lines = read_file(task.path, task.offset, task.mark, in_agent_file=in_agent_file)
+            lines = read_file(
+                task.path, task.offset, task.mark, in_agent_file=in_agent_file, limit=task.limit
+            )
             while True:
                 try:
                     found = next(lines, None)

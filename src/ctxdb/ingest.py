@@ -47,6 +47,8 @@ READ_AHEAD_BYTES = 8 << 20  # less than this is read before another process has 
 class Pass(Look):
     """One pass with one writer connection."""
 
+    doing = "Reading transcripts"
+
     def __init__(
         self,
         conn: sqlite3.Connection,
@@ -57,6 +59,7 @@ class Pass(Look):
     ) -> None:
         super().__init__(conn)
         self.ahead = ahead  # read much in other processes
+        self.max_ahead = MAX_AHEAD_BYTES
         self.roots = roots
         self.progress = progress
         self.announced = False  # a huge line is marked in the database as being read
@@ -74,7 +77,7 @@ class Pass(Look):
         self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]
         work = self._look(found)
         total = sum(max(w.size - w.item.file.offset, 0) for w in work)
-        self.progress.start(total, "Reading transcripts")
+        self.progress.start(total, self.doing)
         gc.disable()
         try:
             self._read(work, total)
@@ -96,7 +99,7 @@ class Pass(Look):
     def _read(self, work: list[Work], total: int) -> None:
         self.lost = set()
         try:
-            worth = READ_AHEAD_BYTES <= total <= MAX_AHEAD_BYTES
+            worth = READ_AHEAD_BYTES <= total <= self.max_ahead
             readers = None
             if self.ahead and worth and (os.cpu_count() or 1) > 1:
                 with suppress(OSError):  # no process or memory to be had: this one reads, then
@@ -131,7 +134,8 @@ class Pass(Look):
     def _chunks(self, one: Work) -> Iterator[Chunk]:
         file = one.item.file
         at, mark, agent = file.offset, one.item.known.mark, file.agent_id is not None
-        for found in read_file(one.item.open_path, at, mark, in_agent_file=agent):
+        path, limit = one.item.open_path, one.limit
+        for found in read_file(path, at, mark, in_agent_file=agent, limit=limit):
             if found.is_large:
                 yield from self._large(one, at, mark)
                 return
@@ -215,7 +219,9 @@ class Pass(Look):
         try:
             while True:
                 agent = file.agent_id is not None
-                found = read_lines(fd, offset, in_agent_file=agent, parse_large=False)
+                found = read_lines(
+                    fd, offset, in_agent_file=agent, parse_large=False, limit=one.limit
+                )
                 if found.is_large:
                     found = self._huge_line(one, fd, offset)
                 yield found.chunk(file)
@@ -341,4 +347,5 @@ def _task(one: Work) -> Task:
         file.session_id,
         file.agent_id,
         is_new,
+        one.limit,
     )

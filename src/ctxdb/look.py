@@ -31,6 +31,7 @@ class Work:
     item: sources.KnownFile
     found: FoundFile
     size: int
+    limit: int | None = None  # where it ends for us
 
 
 class Look:

@@ -105,15 +105,21 @@ def read_lines(
     parse_large: bool = True,
     give_up: bool = False,
     until: int | None = None,
+    limit: int | None = None,
 ) -> Lines:
     """The complete lines after an offset, about `want_bytes` of them, or exactly those `until`.
 
-    `give_up` records the next line as too large without parsing it: it has ended a process before.
+    The file ends for us at a `limit`, where a line ends. `give_up` records the next line as too
+    large without parsing it: it has ended a process before.
     """
     found = Lines(offset, offset, [], [], Counter(), [], 0, stat_of(fd), b"", at_end=False)
     want = want_bytes if until is None else until - offset
+    end = limit if until is None else until
     while found.end - offset < want and (found.lines < CHUNK_LINES or until is not None):
-        block = read_block(fd, found.end) if until is None else _read_until(fd, found.end, until)
+        if end is None:
+            block = read_block(fd, found.end)
+        else:
+            block = _read_until(fd, found.end, end) if found.end < end else None
         if block is None:
             found.at_end = True
             break
@@ -148,7 +154,7 @@ def read_lines(
         found.end = block.end
         if first is None or is_large:
             break
-    found.at_end = found.at_end or found.end >= found.stat.size
+    found.at_end = found.at_end or found.end >= (found.stat.size if limit is None else limit)
     found.mark = mark_of(fd, found.end)
     return found
 
@@ -203,7 +209,12 @@ def open_at(path: str | bytes, offset: int, mark: bytes | None) -> int:
 
 
 def read_file(
-    path: str | bytes, offset: int, mark: bytes | None, *, in_agent_file: bool
+    path: str | bytes,
+    offset: int,
+    mark: bytes | None,
+    *,
+    in_agent_file: bool,
+    limit: int | None = None,
 ) -> Iterator[Lines]:
     """All complete lines after an offset, in chunks; stops at a large line, which comes empty.
 
@@ -212,7 +223,9 @@ def read_file(
     fd = open_at(path, offset, mark)
     try:
         while True:
-            found = read_lines(fd, offset, in_agent_file=in_agent_file, parse_large=False)
+            found = read_lines(
+                fd, offset, in_agent_file=in_agent_file, parse_large=False, limit=limit
+            )
             yield found
             if found.is_large or found.at_end:
                 return

@@ -1,9 +1,9 @@
-"""Proving that the database says what the transcripts say.
+"""Line by line: every line of every transcript is accounted for, and its row says the same.
 
-Every transcript that is still there is read again from its first byte up to the saved offset. For
+Each transcript that is still there is read again from its first byte up to the saved offset. For
 each file, lines = stored + copies + skipped + bad must hold, by a fresh count; every message, copy
 and event must stand where its row says and say the same; every tool call, result and usage line of
-it must be there. Nothing is written; a sync may run meanwhile, one moment of the database is read.
+it must be there.
 """
 
 from __future__ import annotations
@@ -11,88 +11,28 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
-from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.rows import SAID_BY_LINE
-from ctxdb.store.schema import refuse_newer
+from ctxdb.verify.report import VerifyReport
 
 if TYPE_CHECKING:
-    from ctxdb.config import Config
     from ctxdb.progress import Progress
 
-MAX_SHOWN = 20
 
-
-@dataclass(slots=True)
-class VerifyReport:
-    """What was compared, and what differs."""
-
-    files: int = 0
-    files_gone: int = 0
-    files_changed: int = 0
-    lines_read: int = 0
-    stored: int = 0
-    copies: int = 0
-    skipped: int = 0
-    bad: int = 0
-    rows_compared: int = 0
-    differences: int = 0
-    shown: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Nothing differs."""
-        return self.differences == 0
-
-    def as_dict(self) -> dict[str, object]:
-        """Stable names for programs."""
-        return {"ok": self.ok, **asdict(self)}
-
-    def lines(self) -> Iterator[str]:
-        """What was proven, for people."""
-        yield (
-            f"{self.lines_read:,} lines in {self.files:,} files ="
-            f" {self.stored:,} stored + {self.copies:,} copies"
-            f" + {self.skipped:,} skipped + {self.bad:,} bad"
-        )
-        yield f"{self.rows_compared:,} rows compared with their lines"
-        if self.files_gone:
-            yield f"{self.files_gone:,} files are gone; their rows are kept and cannot be compared"
-        if self.files_changed:
-            yield f"{self.files_changed:,} files were rewritten since; sync, then verify again"
-        yield from self.shown
-        if self.differences > len(self.shown):
-            yield f"... and {self.differences - len(self.shown):,} more"
-        if not self.ok:
-            yield f"{self.differences:,} DIFFERENCES"
-        elif self.files:
-            yield "All lines are accounted for."
-        else:
-            yield "There was nothing to compare."
-
-    def differ(self, text: str) -> None:
-        """Count a difference, and keep the first few."""
-        self.differences += 1
-        if len(self.shown) < MAX_SHOWN:
-            self.shown.append(text)
-
-
-class Check:
-    """One run of verify."""
+class LineCheck:
+    """Reads every file again and compares."""
 
     def __init__(self, conn: sqlite3.Connection, progress: Progress) -> None:
         self.conn = conn
         self.progress = progress
         self.report = VerifyReport()
+        self.read: dict[int, int] = {}  # the files that are as they were read, up to which offset
 
-    def run(self, roots: tuple[str, ...] | None) -> VerifyReport:
+    def run(self, roots: tuple[str, ...] | None) -> None:
         """Compare every file below the roots, or every file."""
         files = [
             row
@@ -106,7 +46,6 @@ class Check:
         for row in files:
             self._file(row)
         self._invariants()
-        return self.report
 
     def _file(self, row: tuple[Any, ...]) -> None:
         file_id, path, path_bytes, session_id, agent_id, offset, lines, bad, skipped = row[:9]
@@ -135,13 +74,12 @@ class Check:
             }
             at = 0
             while at < offset:
-                want = min(2 << 20, offset - at)
                 found = read_lines(
                     fd,
                     at,
                     in_agent_file=agent_id is not None,
-                    want_bytes=want,
                     give_up=at in passed_over,
+                    limit=offset,
                 )
                 if found.end == at or found.end > offset:
                     self.report.differ(f"{path}: the saved offset {offset} is not after a newline")
@@ -149,8 +87,11 @@ class Check:
                 self._lines(file_id, path, session_id, agent_id, found, counts)
                 self.progress.advance(found.end - at)
                 at = found.end
+            if os.fstat(fd).st_size > offset:
+                self.report.files_behind += 1
         finally:
             os.close(fd)
+        self.read[file_id] = offset
         self._count(file_id, path, counts, (lines, bad, skipped))
 
     def _count(
@@ -351,11 +292,3 @@ _INVARIANTS = (
         ),
     ),
 )
-
-
-def verify(config: Config, progress: Progress, *, only_roots: bool = False) -> VerifyReport:
-    """Read again and compare every transcript ever synced, or only those below the roots."""
-    with naming_damage(config.db_path), closing(open_reader(config.db_path)) as conn:
-        refuse_newer(conn, config.db_path)
-        conn.execute("BEGIN")
-        return Check(conn, progress).run(config.roots if only_roots else None)

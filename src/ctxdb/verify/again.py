@@ -1,0 +1,152 @@
+"""A second database, made anew from the bytes that the first one was made from.
+
+It is made as a first sync makes one, aside and without a journal, from the same files up to the
+saved offsets. What files beside the transcripts say (meta.json, sessions-index.json) is taken from
+the first database: it may have changed since, and is no line.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctxdb.discover import FoundFile, Scan
+from ctxdb.ingest import Pass
+from ctxdb.look import Work
+from ctxdb.normalize import Fact
+from ctxdb.reader import Lines, read_lines
+from ctxdb.store import sources
+from ctxdb.store.connection import open_aside, write_transaction
+from ctxdb.store.schema import prepare
+
+if TYPE_CHECKING:
+    from ctxdb.progress import Progress
+
+_FOLDER = ".verifying-"  # and the process that does it
+_FACTS = (
+    "SELECT agent_id, source, tool_use_id, at, kind, agent_type, description, model, status,"
+    " parent_agent_id, depth, run_id, prompt FROM _agent_facts"
+    " WHERE session_id = ? AND agent_id = ? AND source IN ('file', 'meta')"
+)
+
+
+class NoRoom(Exception):
+    """A second database cannot be made here; says why."""
+
+
+@contextmanager
+def place_beside(db_path: Path) -> Iterator[Path]:
+    """An empty file for the second database, in a private folder that goes afterwards.
+
+    Beside the first one: where that has room there is most likely room for another, while /tmp is
+    often memory.
+    """
+    for old in db_path.parent.glob(f"{_FOLDER}*"):
+        if not _lives(old.name.removeprefix(_FOLDER)):
+            shutil.rmtree(old, ignore_errors=True)  # of a run that was killed
+    folder = db_path.parent / f"{_FOLDER}{os.getpid()}"
+    with suppress(OSError):
+        folder.mkdir(mode=0o700)
+    second = folder / "again.db"
+    try:
+        with suppress(OSError):
+            second.touch(mode=0o600)
+        yield second
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _lives(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except PermissionError:
+        return True  # and is not ours
+    except (ValueError, OverflowError, OSError):
+        return False
+    return True
+
+
+def make_again(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress) -> None:
+    """Fill the second database from these files of the first."""
+    if not path.exists():
+        raise NoRoom(f"{path.parent.parent} cannot be written to")
+    (pages, size) = (
+        first.execute(f"PRAGMA main.{what}").fetchone()[0] for what in ("page_count", "page_size")
+    )
+    free = shutil.disk_usage(path.parent).free
+    if free < pages * size:
+        raise NoRoom(f"it takes {pages * size >> 20:,} MB beside the database, {free >> 20:,} free")
+    with closing(open_aside(path)) as conn:
+        prepare(conn, path)
+        with write_transaction(conn):
+            conn.executemany(
+                "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
+                first.execute("SELECT key, value FROM _meta WHERE key LIKE 'index:%'").fetchall(),
+            )
+        again = _Again(conn, first, wanted, progress)
+        again.run(Scan())
+        if again.lost or again.report.unreadable_files:
+            raise NoRoom("a transcript changed meanwhile; verify again")
+
+
+class _Again(Pass):
+    """A pass over the bytes that another database has read."""
+
+    doing = "Making it anew"
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        first: sqlite3.Connection,
+        wanted: set[int],
+        progress: Progress,
+    ) -> None:
+        super().__init__(conn, (), progress)
+        self.first = first
+        self.wanted = wanted
+        self.max_ahead = 1 << 62
+        self.passed_over: set[tuple[str, int]] = set()
+
+    def _look(self, _found: Scan) -> list[Work]:
+        """The files as they were when they were read."""
+        first = self.first
+        self.passed_over.update(
+            first.execute(
+                "SELECT f.path, e.byte_start FROM ingest_errors e JOIN source_files f"
+                " ON f.id = e.source_file_id WHERE e.reason = 'too_large'"
+            )
+        )
+        work: list[Work] = []
+        self.has_changes = True
+        with write_transaction(self.conn):
+            for file_id, path, raw, root, end in first.execute(
+                'SELECT id, path, path_bytes, root, "offset" FROM source_files ORDER BY path'
+            ).fetchall():
+                if file_id not in self.wanted:
+                    continue
+                found = FoundFile(os.fsdecode(raw or path), root or "", 0, 0, end, 0, 0)
+                item = sources.add_file(self.conn, found, self.now)
+                session, agent = first.execute(
+                    "SELECT session_id, agent_id FROM source_files WHERE id = ?", (file_id,)
+                ).fetchone()
+                item.file.facts = [Fact(*row) for row in first.execute(_FACTS, (session, agent))]
+                if end:
+                    work.append(Work(item, found, end, limit=end))
+        return work
+
+    def _is_time_to_commit(self) -> bool:
+        return False  # nobody would see it
+
+    def _huge_line(self, one: Work, fd: int, offset: int) -> Lines:
+        """Without announcing it: it has been read before, or given up."""
+        agent = one.item.file.agent_id is not None
+        give_up = (one.item.file.path, offset) in self.passed_over
+        return read_lines(fd, offset, in_agent_file=agent, give_up=give_up)
+
+    def _failed(self, one: Work, _error: OSError) -> None:
+        self.lost.add(one.item.file.id)

@@ -1,0 +1,237 @@
+"""Two databases made from the same lines must say the same.
+
+Rows are found again by what they are (an entry by its place, a turn by session and ordinal, a
+request by its key), never by their numbers; then every column must agree, numbers of other rows by
+the rows they stand for. What only says how the data came in is left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ctxdb.verify.reach import Reach
+    from ctxdb.verify.report import VerifyReport
+
+
+Row = tuple[Any, ...]
+
+
+class Table(NamedTuple):
+    """How rows of a table are found again, and which of them belong to a session or file."""
+
+    name: str
+    key: tuple[str, ...]  # columns that name a row; none: rows are only counted as equal
+    scope: str  # the column that says whose it is
+    ignored: tuple[str, ...] = ()
+
+
+# In this order: rows can be named by rows of the tables before.
+TABLES = (
+    Table(
+        "source_files",
+        ("path",),
+        "id",
+        ("size", "state", "first_seen_at", "last_read_at", "missing_since", "path_bytes", "root",
+         "dev", "ino", "mtime_ns", "ctime_ns", "mark", "generation", "attempting"),
+    ),
+    Table("projects", ("path",), "id"),
+    Table(
+        "sessions", ("id",), "id", ("source_deleted_at", "shares_entries", "first_unshared_at")
+    ),
+    Table("events", ("source_file_id", "byte_start"), "source_file_id"),
+    # Whose it is and where it stands first; the turn it belongs to when turns are known.
+    Table("messages", ("source_file_id", "byte_start"), "source_file_id"),
+    Table("turns", ("session_id", "ordinal"), "source_file_id"),
+    Table("message_copies", ("source_file_id", "byte_start"), "source_file_id"),
+    Table("tool_uses", ("tool_use_id", "message_id", "result_message_id"), "session_id"),
+    Table("agents", ("session_id", "agent_id"), "session_id"),
+    Table("usage", ("request_key",), "session_id"),
+    Table("files_touched", (), "session_id"),
+    Table("git_operations", (), "session_id"),
+    Table("line_counts", (), "source_file_id"),
+    Table("ingest_errors", (), "source_file_id", ("seen_at",)),
+)  # fmt: skip
+# Columns that hold the number of a row, and of which table.
+NUMBERS = {
+    "source_file_id": "source_files",
+    "project_id": "projects",
+    "turn_id": "turns",
+    "message_id": "messages",
+    "result_message_id": "messages",
+    "event_id": "events",
+    "tool_id": "tool_uses",
+}
+_INDEXES = {"messages": "messages_fts", "tool_uses": "tool_uses_fts"}
+_SHOWN = 5  # of each table and kind
+
+
+class Comparison:
+    """Compares `second` with what the first database says of the same lines."""
+
+    def __init__(self, conn: sqlite3.Connection, wanted: Reach, report: VerifyReport) -> None:
+        self.conn = conn
+        self.report = report
+        self.is_whole = wanted.is_whole
+        conn.execute("PRAGMA query_only = 0")  # only temporary tables are written
+        conn.execute("CREATE TEMP TABLE whole_sessions (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        conn.execute("CREATE TEMP TABLE whole_files (id INTEGER PRIMARY KEY)")
+        sessions = [(session,) for session in wanted.sessions]
+        conn.executemany("INSERT INTO temp.whole_sessions VALUES (?)", sessions)
+        conn.executemany(
+            "INSERT INTO temp.whole_files VALUES (?)", [(file,) for file in wanted.files]
+        )
+
+    def run(self) -> None:
+        """Compare all tables."""
+        for table in TABLES:
+            if table.key:
+                self._find_again(table)
+        for table in TABLES:
+            if table.key:
+                self._compare(table)
+            else:
+                self._compare_all(table)
+        for table_name, index in _INDEXES.items():
+            self._compare_words(table_name, index)
+
+    def _columns(self, table: Table) -> list[str]:
+        found = self.conn.execute(f"PRAGMA main.table_info({table.name})")
+        left_out = {"id", *table.ignored}
+        return [name for _, name, *_ in found if name not in left_out or name in table.key]
+
+    def _in_first(self, column: str) -> str:
+        """A column of the second database, as the first one would write it."""
+        table = NUMBERS.get(column)
+        name = f's."{column}"'
+        return f"(SELECT first FROM temp.of_{table} WHERE second = {name})" if table else name
+
+    def _scope(self, table: Table) -> str:
+        """Which rows of the first database must be in the second."""
+        if self.is_whole:
+            return "1"
+        if table.name == "projects":  # one session that is left out may have named it otherwise
+            return (
+                "NOT EXISTS (SELECT 1 FROM main.sessions o WHERE o.project_id = f.id"
+                " AND o.id NOT IN (SELECT id FROM temp.whole_sessions))"
+            )
+        of_files = table.scope == "source_file_id" or table.name == "source_files"
+        wanted = "whole_files" if of_files else "whole_sessions"
+        return f'f."{table.scope}" IN (SELECT id FROM temp.{wanted})'
+
+    def _find_again(self, table: Table) -> None:
+        name = table.name
+        kind = "TEXT" if name == "sessions" else "INTEGER"
+        self.conn.execute(
+            f"CREATE TEMP TABLE of_{name} (second {kind} PRIMARY KEY, first {kind} UNIQUE)"
+            " WITHOUT ROWID"
+        )
+        same = " AND ".join(f'f."{column}" IS {self._in_first(column)}' for column in table.key)
+        self.conn.execute(
+            f"INSERT OR IGNORE INTO temp.of_{name} SELECT s.id, f.id FROM second.{name} s"
+            f" CROSS JOIN main.{name} f ON {same}"
+        )
+
+    def _compare(self, table: Table) -> None:
+        name = table.name
+        what = _named(table, "main", "f")
+        pairs = f"temp.of_{name} o JOIN second.{name} s ON s.id = o.second"
+        pairs += f" JOIN main.{name} f ON f.id = o.first"
+        columns = [column for column in self._columns(table) if column not in table.key]
+        differing = " || ".join(
+            f"iif(f.\"{column}\" IS {self._in_first(column)}, '', ' {column}')"
+            for column in columns
+        )
+        scope = self._scope(table)
+        self._tell(
+            f"SELECT {what}, ({differing}) AS differing FROM {pairs}"
+            f" WHERE differing <> '' AND {scope}",
+            lambda row: f"{name} {row[0]}: {row[1].strip().replace(' ', ', ')} differ",
+        )
+        self._tell(
+            f"SELECT {what} FROM main.{name} f WHERE {scope}"
+            f" AND NOT EXISTS (SELECT 1 FROM temp.of_{name} WHERE first = f.id)",
+            lambda row: f"{name} {row[0]}: no line tells of this row",
+        )
+        what = _named(table, "second", "s")
+        if self.is_whole or name != "projects":
+            self._tell(
+                f"SELECT {what} FROM second.{name} s"
+                f" WHERE NOT EXISTS (SELECT 1 FROM temp.of_{name} WHERE second = s.id)",
+                lambda row: f"{name} {row[0]}: the row is missing",
+            )
+        (rows,) = self.conn.execute(f"SELECT count(*) FROM temp.of_{name}").fetchone()
+        self.report.rows_made_again += rows
+
+    def _compare_all(self, table: Table) -> None:
+        """Rows without a name of their own: each must be there as often as in the other."""
+        name = table.name
+        columns = self._columns(table)
+        own = ", ".join(f'f."{column}"' for column in columns)
+        other = ", ".join(self._in_first(column) for column in columns)
+        n = len(columns)
+        by = ", ".join(str(i) for i in range(1, n + 1))
+        first = (
+            f"SELECT {own}, count(*) FROM main.{name} f WHERE {self._scope(table)} GROUP BY {by}"
+        )
+        second = f"SELECT {other}, count(*) FROM second.{name} s GROUP BY {by}"
+        for sql, why in (
+            (f"{first} EXCEPT {second}", "no line tells of this row, or of so many"),
+            (f"{second} EXCEPT {first}", "the row is missing"),
+        ):
+            self._tell(sql, _saying(name, why))
+        (rows,) = self.conn.execute(f"SELECT count(*) FROM second.{name}").fetchone()
+        self.report.rows_made_again += rows
+
+    def _compare_words(self, table: str, index: str) -> None:
+        """The full text: as many words of each row, and all the same words where all is there."""
+        self._tell(
+            f"SELECT o.first FROM temp.of_{table} o"
+            f" LEFT JOIN main.{index}_docsize f ON f.id = o.first"
+            f" LEFT JOIN second.{index}_docsize s ON s.id = o.second WHERE f.sz IS NOT s.sz",
+            lambda row: f"{index}: the words of row {row[0]} differ",
+        )
+        if not self.is_whole:
+            return
+        for schema in ("main", "second"):
+            self.conn.execute(
+                f"CREATE VIRTUAL TABLE temp.words_{schema}"
+                f" USING fts5vocab('{schema}', '{index}', 'col')"
+            )
+        for one, other in (("main", "second"), ("second", "main")):
+            self._tell(
+                f"SELECT * FROM temp.words_{one} EXCEPT SELECT * FROM temp.words_{other}",
+                lambda row: f"{index}: the places of the word {row[0]!r} differ",
+            )
+        for schema in ("main", "second"):
+            self.conn.execute(f"DROP TABLE temp.words_{schema}")
+
+    def _tell(self, sql: str, say: Callable[[Row], str]) -> None:
+        """Each row that a query finds is a difference."""
+        for n, row in enumerate(self.conn.execute(sql)):
+            if n < _SHOWN:
+                self.report.differ(say(row))
+            else:
+                self.report.differences += 1
+
+
+def _named(table: Table, schema: str, alias: str) -> str:
+    """The key of a row, for people: a file by its path."""
+    parts = []
+    for column in table.key:
+        part = f'{alias}."{column}"'
+        if column == "source_file_id":
+            part = f"(SELECT path FROM {schema}.source_files WHERE id = {part})"
+        parts.append(f"coalesce({part}, '')")
+    return " || ' ' || ".join(parts)
+
+
+def _saying(name: str, why: str) -> Callable[[Row], str]:
+    def say(row: Row) -> str:
+        said = " ".join(str(value) for value in row[:-1] if value is not None)
+        return f"{name} {said[:120]}: {why}"
+
+    return say

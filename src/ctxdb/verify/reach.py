@@ -1,0 +1,116 @@
+"""What can be made anew from the transcripts that are left.
+
+A session can be, when every line that was ever stored of it can still be read, and every line of
+all that hangs together with it: copies in other files, requests that two sessions tell of, calls
+and results, parents, summaries in other sessions' files. Sessions and files are linked by all of
+these; whatever is linked to something that is gone is left out.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+Node = tuple[str, str | int]  # ('session', id) or ('file', id)
+
+_SESSIONS_AND_FILES = (
+    "SELECT session_id, source_file_id FROM _session_files",
+    "SELECT DISTINCT session_id, source_file_id FROM messages",
+    "SELECT DISTINCT session_id, source_file_id FROM message_copies",
+    (
+        "SELECT DISTINCT m.session_id, c.source_file_id FROM message_copies c"
+        " JOIN messages m ON m.id = c.message_id"
+    ),
+    "SELECT DISTINCT session_id, source_file_id FROM events",
+    (
+        "SELECT DISTINCT e.session_id, c.source_file_id FROM _event_copies c"
+        " JOIN events e ON e.id = c.event_id"
+    ),
+    (
+        "SELECT DISTINCT s.leaf_session, e.source_file_id FROM _summaries s"
+        " JOIN events e ON e.id = s.event_id"
+    ),
+    "SELECT session_id, id FROM source_files",
+)
+_SESSIONS_AND_SESSIONS = (
+    (
+        "SELECT DISTINCT u.session_id, m.session_id FROM usage u JOIN _usage_lines l"
+        " ON l.request_key = u.request_key JOIN messages m ON m.id = l.message_id"
+        " WHERE m.session_id <> u.session_id"
+    ),
+    (
+        "SELECT DISTINCT m.session_id, p.session_id FROM messages m JOIN messages p"
+        " ON p.uuid = m.parent_uuid WHERE p.session_id <> m.session_id"
+    ),
+    (
+        "SELECT DISTINCT t.session_id, m.session_id FROM tool_uses t JOIN messages m"
+        " ON m.id = t.message_id WHERE m.session_id <> t.session_id"
+    ),
+    (
+        "SELECT DISTINCT t.session_id, m.session_id FROM tool_uses t JOIN messages m"
+        " ON m.id = t.result_message_id WHERE m.session_id <> t.session_id"
+    ),
+    (
+        "SELECT DISTINCT a.session_id, t.session_id FROM agents a JOIN tool_uses t"
+        " ON t.tool_use_id = a.tool_use_id WHERE t.session_id <> a.session_id"
+    ),
+)
+# Lines that a rewritten file no longer has: their rows are kept.
+_GONE_LINES = (
+    "SELECT DISTINCT session_id, source_file_id FROM messages WHERE byte_length < 0",
+    "SELECT DISTINCT session_id, source_file_id FROM events WHERE byte_length < 0",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Sessions and files that can be made anew."""
+
+    sessions: set[str]
+    files: set[int]
+    sessions_left_out: int
+    is_whole: bool  # nothing is left out
+
+
+class _Groups:
+    """Which nodes hang together."""
+
+    def __init__(self) -> None:
+        self.above: dict[Node, Node] = {}
+
+    def top(self, node: Node) -> Node:
+        above = self.above
+        while (up := above.setdefault(node, node)) != node:
+            above[node] = node = above[up]
+        return node
+
+    def link(self, one: Node, other: Node) -> None:
+        self.above[self.top(one)] = self.top(other)
+
+
+def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
+    """What follows from these files alone, as the database says it."""
+    sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
+    files = {file for (file,) in conn.execute("SELECT id FROM source_files")}
+    lost: list[Node] = [("file", file) for file in files - readable]
+    for sql in _GONE_LINES:
+        for session, file in conn.execute(sql):
+            lost += [("session", session or ""), ("file", file)]
+    if not lost:
+        return Reach(sessions, files, 0, is_whole=True)
+    groups = _Groups()
+    for sql in _SESSIONS_AND_FILES:
+        for session, file in conn.execute(sql):
+            if session is not None:
+                groups.link(("session", session), ("file", file))
+    for sql in _SESSIONS_AND_SESSIONS:
+        for one, other in conn.execute(sql):
+            groups.link(("session", one), ("session", other))
+    tops = {groups.top(node) for node in lost}
+    kept = {session for session in sessions if groups.top(("session", session)) not in tops}
+    return Reach(
+        kept,
+        {file for file in files if groups.top(("file", file)) not in tops},
+        len(sessions) - len(kept),
+        is_whole=False,
+    )

@@ -1,0 +1,85 @@
+"""What verify has compared, and what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+MAX_SHOWN = 20
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What was compared, and what differs."""
+
+    files: int = 0
+    files_gone: int = 0
+    files_changed: int = 0
+    files_behind: int = 0
+    files_new: int = 0
+    lines_read: int = 0
+    stored: int = 0
+    copies: int = 0
+    skipped: int = 0
+    bad: int = 0
+    rows_compared: int = 0
+    sessions_made_again: int = 0
+    sessions_only_here: int = 0
+    rows_made_again: int = 0
+    not_made_again: str | None = None
+    differences: int = 0
+    shown: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing differs."""
+        return self.differences == 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        return {"ok": self.ok, **asdict(self)}
+
+    def lines(self) -> Iterator[str]:
+        """What was proven, for people."""
+        yield (
+            f"{self.lines_read:,} lines in {self.files:,} files ="
+            f" {self.stored:,} stored + {self.copies:,} copies"
+            f" + {self.skipped:,} skipped + {self.bad:,} bad"
+        )
+        yield f"{self.rows_compared:,} rows compared with their lines"
+        if self.not_made_again is not None:
+            yield f"What follows from several lines was not compared: {self.not_made_again}"
+        else:
+            yield (
+                f"{self.rows_made_again:,} rows of {self.sessions_made_again:,} sessions compared"
+                " with a second database, made anew from the same lines"
+            )
+        if self.sessions_only_here:
+            yield (
+                f"{self.sessions_only_here:,} sessions are only here, or in part: their transcripts"
+                " are gone or were rewritten, so they cannot be made anew"
+            )
+        if self.files_gone:
+            yield f"{self.files_gone:,} files are gone; their rows are kept and cannot be compared"
+        if self.files_changed:
+            yield f"{self.files_changed:,} files were rewritten since; sync, then verify again"
+        if self.files_behind or self.files_new:
+            yield (
+                f"{self.files_behind:,} files have grown and {self.files_new:,} have come since;"
+                " what is new in them is for the next sync"
+            )
+        yield from self.shown
+        if self.differences > len(self.shown):
+            yield f"... and {self.differences - len(self.shown):,} more"
+        if not self.ok:
+            yield f"{self.differences:,} DIFFERENCES"
+        elif self.files:
+            yield "All lines are accounted for."
+        else:
+            yield "There was nothing to compare."
+
+    def differ(self, text: str) -> None:
+        """Count a difference, and keep the first few."""
+        self.differences += 1
+        if len(self.shown) < MAX_SHOWN:
+            self.shown.append(text)

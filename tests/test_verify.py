@@ -1,0 +1,285 @@
+"""verify finds what is wrong, wherever it stands, and nothing where nothing is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from builder import World, fork, text
+from ctxdb.config import Config
+from ctxdb.demo import write_demo
+from ctxdb.progress import NullProgress
+from ctxdb.verify import VerifyReport, again, verify
+from ctxdb.verify.compare import TABLES
+from lab import Lab, lab
+from snapshot import BOOKKEEPING, public_tables
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    """A database of all stories that the demo tells."""
+    one = Lab(tmp_path_factory.mktemp("demo"))
+    write_demo(one.root)
+    one.put("odd/odd.jsonl", b"not JSON\n")
+    one.sync()
+    return one
+
+
+@pytest.fixture
+def changed(demo: Lab, tmp_path: Path) -> Iterator[SimpleNamespace]:
+    """A copy of it, to be changed by hand."""
+    path = tmp_path / "copy.db"
+    shutil.copy(demo.db, path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        yield SimpleNamespace(
+            conn=conn,
+            verify=lambda: verify(Config(path, (str(demo.root),)), NullProgress()),
+        )
+
+
+def checked(one: Lab, **how: bool) -> VerifyReport:
+    return verify(one.config, NullProgress(), **how)
+
+
+def two_sessions() -> tuple[World, Any, Any]:
+    world = World()
+    sessions = [world.session(), world.session()]
+    for n, session in enumerate(sessions):
+        session.prompt(f"question {n}")
+        session.tool("Bash", {"command": f"echo {n}"}, str(n))
+        session.reply(text(f"answer {n}"))
+    return world, *sessions
+
+
+def put(world: World, one: Lab) -> None:
+    for name, data in world.contents().items():
+        one.put(name, data)
+
+
+# -- what is right ---------------------------------------------------------------------------------
+
+
+def test_the_demo_is_as_its_transcripts_say(demo: Lab) -> None:
+    report = checked(demo)
+    assert report.shown == []
+    assert report.ok
+    assert report.sessions_only_here == 0
+    assert report.rows_made_again > report.stored
+
+
+def test_a_transcript_that_has_grown_since_is_as_right_as_before() -> None:
+    world, session, _ = two_sessions()
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        line = json.dumps(session.prompt("one more")).encode() + b"\n"
+        name = next(name for name in world.contents() if session.session in name)
+        one.append(name, line + b'{"half')
+        one.put("other/new.jsonl", line)
+        report = checked(one)
+    assert report.shown == []
+    assert (report.files, report.files_behind, report.files_new) == (2, 1, 1)
+    assert report.ok
+
+
+def test_a_line_that_is_huge_is_compared_too() -> None:
+    world, session, _ = two_sessions()
+    session.prompt("long " * (1 << 20))
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        report = checked(one)
+    assert report.shown == []
+    assert report.ok
+    assert report.not_made_again is None
+
+
+# -- what is wrong ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE usage SET output_tokens = output_tokens + 1 WHERE id = 3",
+        "UPDATE usage SET session_id = (SELECT max(id) FROM sessions) WHERE id = 3",
+        "UPDATE usage SET turn_id = NULL WHERE id = 3",
+        "DELETE FROM usage WHERE id = 3",
+        "UPDATE turns SET prompt = 'x' WHERE id = 2",
+        "UPDATE turns SET ordinal = 99 WHERE id = 2",
+        "UPDATE turns SET ended_at = NULL WHERE id = 2",
+        "UPDATE sessions SET title = 'x' WHERE id = (SELECT min(id) FROM sessions)",
+        "UPDATE sessions SET started_at = NULL WHERE id = (SELECT min(id) FROM sessions)",
+        "UPDATE sessions SET relation = 'clear' WHERE relation IS NULL",
+        "UPDATE agents SET status = 'unknown' WHERE id = 1",
+        "UPDATE agents SET tool_use_id = 'toolu_x' WHERE id = 1",
+        "DELETE FROM agents WHERE id = 1",
+        "UPDATE files_touched SET lines_added = 77 WHERE operation = 'edit'",
+        "UPDATE files_touched SET relative_path = 'x' WHERE id = 1",
+        "DELETE FROM files_touched WHERE id = 1",
+        (
+            "INSERT INTO files_touched (session_id, path, operation) SELECT session_id, path,"
+            " operation FROM files_touched WHERE id = 1"
+        ),
+        "UPDATE git_operations SET sha = 'x' WHERE sha IS NOT NULL",
+        "DELETE FROM git_operations WHERE id = 1",
+        "UPDATE tool_uses SET exit_code = 99 WHERE id = 1",
+        "UPDATE tool_uses SET duration_ms = 1 WHERE id = 1",
+        (
+            "INSERT INTO tool_uses (tool_use_id, name, raw_name, status)"
+            " VALUES ('toolu_x', 'Bash', 'Bash', 'ok')"
+        ),
+        "UPDATE messages SET turn_id = NULL WHERE id = 5",
+        "UPDATE messages SET parent_uuid = NULL WHERE parent_uuid IS NOT NULL",
+        "UPDATE messages SET agent_id = 'zzz' WHERE id = 5",
+        "UPDATE message_copies SET message_id = 1",
+        "UPDATE projects SET repo_path = '/x'",
+        "UPDATE source_files SET session_id = 'x' WHERE id = 1",
+        "UPDATE line_counts SET type = 'x' WHERE type = 'user'",
+        "DELETE FROM ingest_errors",
+        "DELETE FROM events WHERE id = 1",
+        "UPDATE events SET session_id = 'x' WHERE id = 1",
+        (
+            "INSERT INTO messages_fts (messages_fts, rowid, text, thinking)"
+            " SELECT 'delete', id, text, thinking FROM messages WHERE text IS NOT NULL LIMIT 5"
+        ),
+        "INSERT INTO tool_uses_fts (rowid, target) VALUES (1, 'nonsense')",
+    ],
+)
+def test_whatever_is_changed_is_found(changed: SimpleNamespace, change: str) -> None:
+    before = changed.conn.total_changes
+    changed.conn.execute(change)
+    assert changed.conn.total_changes > before
+    assert not changed.verify().ok
+
+
+def test_every_column_is_compared_that_says_something(demo: Lab) -> None:
+    with closing(sqlite3.connect(demo.db)) as conn:
+        tables = {table.name: table for table in TABLES}
+        assert set(tables) == set(public_tables(conn)) - {"schema_docs"}
+        for name, table in tables.items():
+            columns = {row[1] for row in conn.execute(f"PRAGMA table_info({name})")}
+            # A transcript may have grown since; its bytes up to the offset are what counts.
+            assert set(table.ignored) - BOOKKEEPING <= {"size", "state", "root", "mark"}
+            assert set(table.ignored) <= columns
+
+
+# -- what is left ----------------------------------------------------------------------------------
+
+
+def test_sessions_whose_transcripts_are_gone_are_left_out_and_the_others_compared() -> None:
+    world, gone, kept = two_sessions()
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        next(one.root.glob(f"*/{gone.session}.jsonl")).unlink()
+        one.sync()
+        report = checked(one)
+        assert report.shown == []
+        assert (report.sessions_made_again, report.sessions_only_here) == (1, 1)
+        with closing(sqlite3.connect(one.db)) as conn:
+            conn.execute(
+                "UPDATE usage SET output_tokens = 9999 WHERE session_id = ?", (gone.session,)
+            )
+            conn.commit()
+            assert checked(one).ok
+            conn.execute(
+                "UPDATE usage SET output_tokens = 9999 WHERE session_id = ?", (kept.session,)
+            )
+            conn.commit()
+        assert not checked(one).ok
+
+
+def test_what_hangs_together_with_a_transcript_that_is_gone_is_left_out() -> None:
+    world, parent, other = two_sessions()
+    child = fork(parent, says_so=True, renew=True)
+    child.prompt("and now?")
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        assert checked(one).sessions_made_again == 3
+        next(one.root.glob(f"*/{parent.session}.jsonl")).unlink()
+        one.sync()
+        report = checked(one)
+    assert report.shown == []
+    assert (report.sessions_made_again, report.sessions_only_here) == (1, 2)
+    assert other.session
+
+
+def test_lines_that_a_rewritten_file_no_longer_has_are_kept_and_no_difference() -> None:
+    world, session, _ = two_sessions()
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        path = next(one.root.glob(f"*/{session.session}.jsonl"))
+        path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+        one.sync()
+        report = checked(one)
+    assert report.shown == []
+    assert (report.sessions_made_again, report.sessions_only_here) == (1, 1)
+
+
+def test_only_the_roots_that_are_asked_for_are_compared(tmp_path: Path) -> None:
+    world, _, _ = two_sessions()
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        config = Config(one.db, (str(tmp_path),))
+        report = verify(config, NullProgress(), only_roots=True)
+    assert (report.files, report.sessions_made_again, report.sessions_only_here) == (0, 0, 2)
+
+
+# -- the second database ---------------------------------------------------------------------------
+
+
+def test_the_second_database_goes_when_it_is_done_and_so_does_one_of_a_run_that_was_killed() -> (
+    None
+):
+    world, _, _ = two_sessions()
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        left = one.db.parent / ".verifying-999999999"
+        left.mkdir()
+        (left / "again.db").write_bytes(b"private")
+        assert checked(one).ok
+        assert list(one.db.parent.glob(".verifying*")) == []
+
+
+def test_without_room_for_a_second_database_the_lines_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, _, _ = two_sessions()
+    monkeypatch.setattr(again.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 10))
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        report = checked(one)
+    assert report.ok
+    assert report.not_made_again is not None
+    assert "MB beside the database, 0 free" in report.not_made_again
+    assert report.rows_made_again == 0
+    assert any("was not compared" in line for line in report.lines())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_in_a_folder_that_cannot_be_written_to_the_lines_are_compared() -> None:
+    world, _, _ = two_sessions()
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        one.db.parent.chmod(0o500)
+        try:
+            report = checked(one)
+        finally:
+            one.db.parent.chmod(0o700)
+    assert report.ok
+    assert report.not_made_again is not None
