@@ -343,7 +343,7 @@ class Transcripts(RuleBasedStateMachine):
         self.lab.sync()
         self.must_hold_what_was_seen()
         self.offsets_must_be_right()
-        self.lab.must_verify()
+        self.lab.must_verify(again=True)
         self.another_sync_must_do_nothing()
 
     def must_hold_what_was_seen(self) -> None:

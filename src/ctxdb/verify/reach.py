@@ -55,10 +55,24 @@ _SESSIONS_AND_SESSIONS = (
         " ON t.tool_use_id = a.tool_use_id WHERE t.session_id <> a.session_id"
     ),
 )
-# Lines that a rewritten file no longer has: their rows are kept.
-_GONE_LINES = (
+# Lines that a rewritten file no longer has: their rows are kept. And entries of a session that
+# stands in two files, of which the first one by name was to own them: one was renamed since.
+_NOT_AS_BEFORE = (
     "SELECT DISTINCT session_id, source_file_id FROM messages WHERE byte_length < 0",
     "SELECT DISTINCT session_id, source_file_id FROM events WHERE byte_length < 0",
+    (
+        "SELECT DISTINCT m.session_id, m.source_file_id FROM message_copies c JOIN messages m"
+        " ON m.id = c.message_id AND m.session_id IS c.session_id AND m.timestamp IS c.timestamp"
+        "  AND m.owner_flags = c.owner_flags JOIN source_files f ON f.id = m.source_file_id"
+        " JOIN source_files g ON g.id = c.source_file_id"
+        " WHERE (g.agent_id IS NOT NULL, g.path) < (f.agent_id IS NOT NULL, f.path)"
+    ),
+    (
+        "SELECT DISTINCT e.session_id, e.source_file_id FROM _event_copies c JOIN events e"
+        " ON e.id = c.event_id JOIN source_files f ON f.id = e.source_file_id"
+        " JOIN source_files g ON g.id = c.source_file_id"
+        " WHERE (g.agent_id IS NOT NULL, g.path) < (f.agent_id IS NOT NULL, f.path)"
+    ),
 )
 
 
@@ -93,7 +107,7 @@ def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
     sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
     files = {file for (file,) in conn.execute("SELECT id FROM source_files")}
     lost: list[Node] = [("file", file) for file in files - readable]
-    for sql in _GONE_LINES:
+    for sql in _NOT_AS_BEFORE:
         for session, file in conn.execute(sql):
             lost += [("session", session or ""), ("file", file)]
     if not lost:
