@@ -17,7 +17,8 @@
 --   us: factor where inference_geo is us, numerator
 --   us_by: denominator
 -- Dates and sizes are cut wherever any price of the model begins or ends, so that bands do not overlap
--- and a request meets at most one. In each band the user's row wins, then the higher tier, then the later date.
+-- and a request meets at most one. In each band the highest tier wins,
+-- of its rows the user's, of these the latest: who corrects the price of small prompts keeps that of large ones.
 WITH named AS MATERIALIZED ( -- a bare column beside min() is of the same row
   SELECT n.model, n.name, min(n.place)
   FROM _model_names n
@@ -26,7 +27,7 @@ WITH named AS MATERIALIZED ( -- a bare column beside min() is of the same row
 ),
 fitting AS MATERIALIZED (
   SELECT id, model, from_at, until_at, above,
-    row_number() OVER (PARTITION BY model ORDER BY origin = 'user', above, from_at, id) AS place
+    row_number() OVER (PARTITION BY model ORDER BY above, origin = 'user', from_at, id) AS place
   FROM (
     SELECT id, model, origin,
       -- The earliest row of a tier holds for all time before it, the lowest tier for the smallest prompts.

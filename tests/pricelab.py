@@ -83,7 +83,7 @@ def normal_names(model: str) -> list[str]:
 def price_of(
     model: str, at: str | None, prompt: int, prices: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The row that holds: of the user's rows first, then the highest tier, then the latest."""
+    """The row that holds: the highest tier first, of it the user's rows, of them the latest."""
     for name in normal_names(model):
         rows = [row for row in prices if row["model"] == name]
         if rows:
@@ -102,8 +102,8 @@ def price_of(
         if is_begun and not is_over and is_large_enough:
             is_earliest = since == min(same)
             rank = (
-                row.get("origin") == "user",
                 -1 if tier[id(row)] == lowest else tier[id(row)],
+                row.get("origin") == "user",
                 "" if is_earliest else since,
                 row.get("id", 0),
             )

@@ -223,6 +223,58 @@ def test_a_price_of_yours_wins_where_it_holds(priced: World) -> None:
     assert costs(priced)["claude-opus-5"] == 0.025
 
 
+HAIKU = ("prices", "add", "claude-haiku-5-5", "--from", "2026-10-07")
+LOW = ("--input", "0.1", "--output", "0.5", "--cache-write-5m", "0.125", "--cache-write-1h", "0.2",
+       "--cache-read", "0.01")  # fmt: skip
+
+
+@pytest.fixture
+def long(world: World) -> World:
+    """One request of claude-haiku-5-5 with a prompt of 200,000 tokens."""
+    story = Story()
+    answer(story.session(), "claude-haiku-5-5", tokens=used(200_000, 1000))
+    story.write(world.root)
+    world.sync()
+    return world
+
+
+def test_a_price_of_yours_for_small_prompts_leaves_that_of_large_ones(long: World) -> None:
+    assert costs(long) == {"claude-haiku-5-5": 0.1025}
+    done = long.cli(*HAIKU, *LOW)
+    assert done.returncode == 0
+    assert "Prompts above 100000 tokens keep a price of their own; --above 100000" in done.stderr
+    assert costs(long) == {"claude-haiku-5-5": 0.1025}
+
+
+def test_an_import_that_changes_small_prompts_leaves_the_price_of_large_ones(
+    long: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "list.csv"
+    assert long.cli("prices", "export", file).returncode == 0
+    before = file.read_text()
+    after = before.replace("2026-10-07,,0,0.1,0.5,", "2026-10-07,,0,0.1,0.7,")
+    assert after != before
+    file.write_text(after)
+    assert long.cli("prices", "import", file).stderr.startswith("1 added, 0 replaced, ")
+    assert costs(long) == {"claude-haiku-5-5": 0.1025}
+
+
+@pytest.mark.parametrize("how", ["add", "remove", "edit"])
+def test_who_wants_one_price_for_all_sizes_can_have_it(long: World, how: str) -> None:
+    if how == "add":
+        done = long.cli(*HAIKU, *LOW, "--above", "100000")
+        assert done.returncode == 0
+        assert "keep a price" not in done.stderr
+    elif how == "remove":
+        remove = ("prices", "remove", "claude-haiku-5-5", "--above", "100000", "--shipped")
+        assert long.cli(*remove).returncode == 0
+    else:
+        long.change("DELETE FROM prices WHERE model = 'claude-haiku-5-5' AND prompt_tokens_gt > 0")
+    assert costs(long) == {"claude-haiku-5-5": 0.0205}
+    upgrade(long)
+    assert costs(long) == {"claude-haiku-5-5": 0.0205}
+
+
 def test_a_later_price_ends_the_one_before_and_the_same_day_replaces_it(world: World) -> None:
     add = ("prices", "add", "kimi-k3", "--output", "1", "--input")
     assert "ends then" not in world.cli(*add, "1").stderr

@@ -45,7 +45,8 @@ def list_(
 ) -> None:
     """List prices, in USD per million tokens. `ctxdb prices` alone does the same.
 
-    Where a price of yours and one that came with ctxdb both fit a request, yours counts.
+    Of the prices that fit a request those for the largest prompts count, and of these yours before
+    one that came with ctxdb.
 
     \b
     Examples:
@@ -143,7 +144,7 @@ def add(
       ctxdb prices add claude-opus-5 --input 4 --output 20 --cache-write-5m 5 \\
         --cache-write-1h 8 --cache-read 0.4 --from 2026-12-01
     """
-    from ctxdb.prices.edit import Overlap, editing
+    from ctxdb.prices.edit import Overlap, editing, next_tier
     from ctxdb.prices.edit import add as add_price
     from ctxdb.prices.rows import BadPrice, read_price
 
@@ -170,9 +171,13 @@ def add(
     try:
         with editing(load(ctx.db).db_path) as conn:
             done = add_price(conn, price)
+            larger = next_tier(conn, price)
     except Overlap as e:
         raise UsageError(f"{price.says()}: {e}") from e
     note(done)
+    if larger is not None:
+        how = f"--above {larger} changes it"
+        note(f"Prompts above {larger} tokens keep a price of their own; {how}.")
     if None in caches.values():
         note("Cache prices that were not given are the price of input.")
 

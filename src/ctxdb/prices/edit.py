@@ -111,6 +111,15 @@ def add(conn: sqlite3.Connection, price: Price) -> str:
     return f"{done} {price.says()}{ended}"
 
 
+def next_tier(conn: sqlite3.Connection, price: Price) -> int | None:
+    """The size of prompt above which another price of the model counts instead, if there is one."""
+    (found,) = conn.execute(
+        "SELECT min(prompt_tokens_gt) FROM prices WHERE model = ? AND prompt_tokens_gt > ?",
+        (price.model, price.prompt_tokens_gt),
+    ).fetchone()
+    return found if found is None else int(found)
+
+
 def _with_multipliers(conn: sqlite3.Connection, price: Price) -> Price:
     row = conn.execute(
         f"SELECT {', '.join(MULTIPLIERS)} FROM prices WHERE model = ?"  # noqa: S608
