@@ -310,6 +310,73 @@ def test_a_new_price_of_a_model_keeps_its_multipliers_unless_it_names_others(wor
     assert world.ask(mine) == [(fast, us)]
     assert world.cli(*add, "--fast", "1").returncode == 0
     assert world.ask(mine) == [(1.0, us)]
+    above = ("--above", "50000", "--from", "2027-01-01")
+    assert world.cli(*add, *above).returncode == 0
+    assert (1.0, us) == world.ask(f"{mine} AND prompt_tokens_gt > 0")[0]
+
+
+def caches(world: World, words: str) -> tuple[list[float], str]:
+    """What the three cache prices are that the command line makes, and what it says of them."""
+    done = world.cli("prices", "add", *words.split())
+    assert done.returncode == 0
+    # A second time is no other price.
+    assert world.cli("prices", "add", *words.split()).returncode == 0
+    names = ", ".join(name for name in store.COLUMNS if name.startswith("cache_"))
+    (row,) = world.ask(f"SELECT {names} FROM prices WHERE origin = 'user' ORDER BY id DESC LIMIT 1")
+    return list(row), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        ("claude-opus-5 --input 5 --output 20", [6.25, 10, 0.5]),
+        ("claude-opus-5 --input 4 --output 20", [5, 8, 0.4]),
+        ("claude-opus-5 --input 4 --output 20 --cache-read 0.1", [5, 8, 0.1]),
+        ("claude-opus-5 --input 0 --output 0", [0, 0, 0]),
+        ("claude-opus-5-5 --input 4 --output 20", [5, 8, 0.2]),
+        ("claude-3-haiku --input 0.5 --output 2", [0.6, 1, 0.06]),
+        ("claude-haiku-5-5 --input 1 --output 5 --above 100000", [1.25, 2, 0.1]),
+        ("claude-haiku-5-5 --input 1 --output 5 --above 150000", [1.25, 2, 0.1]),
+        # The cache became cheaper on 2026-10-07.
+        ("claude-sonnet-5-5 --input 4 --output 20", [5, 8, 0.2]),
+        ("claude-sonnet-5-5 --input 4 --output 20 --from 2026-10-01", [5, 8, 0.4]),
+        ("claude-sonnet-5-5 --input 4 --output 20 --from 2026-01-01", [5, 8, 0.4]),
+        ("us.anthropic.claude-opus-5-20260724-v1:0 --input 4 --output 20", [5, 8, 0.4]),
+    ],
+)  # fmt: skip
+def test_cache_prices_that_are_left_out_keep_the_models_ratio_to_input(
+    world: World, args: str, found: list[float]
+) -> None:
+    prices, says = caches(world, args)
+    assert prices == found
+    assert "keep the ratio to input that the model has" in says
+
+
+def test_cache_prices_of_an_unknown_model_are_those_of_input_until_it_has_others(
+    world: World,
+) -> None:
+    prices, says = caches(world, "kimi-k3 --input 0.6 --output 2.5")
+    assert prices == [0.6, 0.6, 0.6]
+    assert "Cache prices that were not given" in says
+    prices, _ = caches(world, "kimi-k3 --input 0.6 --output 2.5 --cache-read 0.15")
+    assert prices == [0.6, 0.6, 0.15]
+    prices, _ = caches(world, "kimi-k3 --input 1.2 --output 2.5 --from 2026-12-01")
+    assert prices == [1.2, 1.2, 0.3]
+
+
+def test_of_a_model_that_was_free_there_is_no_ratio_to_keep(world: World) -> None:
+    prices, _ = caches(world, "kimi-k3 --input 0 --output 0 --cache-read 0")
+    assert prices == [0, 0, 0]
+    prices, _ = caches(world, "kimi-k3 --input 2 --output 2 --from 2026-12-01")
+    assert prices == [2, 2, 2]
+    caches(world, "claude-opus-5 --input 0 --output 0")
+    prices, _ = caches(world, "claude-opus-5 --input 4 --output 0")
+    assert prices == [5, 8, 0.4]  # that of the list
+
+
+def test_an_input_price_that_makes_a_cache_price_too_large_is_refused(world: World) -> None:
+    args = ("add", "claude-opus-5", "--input", "9000", "--output", "1")
+    fails(world, *args, says="cache_write_5m_usd_per_mtok is more than 10,000: 11250")
 
 
 @pytest.mark.parametrize(

@@ -134,9 +134,9 @@ def add(
 ) -> None:
     """Add a price, or give one of yours another value. Costs change at once.
 
-    Cache prices that are left out are those of input: they are never guessed. Multipliers that are
-    left out are those the model has (--fast 1 ends one). A price that holds from a later day ends
-    the one before it.
+    Cache prices that are left out keep the ratio to input that the model has; of a model without a
+    price they are those of input. Multipliers that are left out are those the model has (--fast 1
+    ends one). A price that holds from a later day ends the one before it.
 
     \b
     Examples:
@@ -144,11 +144,16 @@ def add(
       ctxdb prices add claude-opus-5 --input 4 --output 20 --cache-write-5m 5 \\
         --cache-write-1h 8 --cache-read 0.4 --from 2026-12-01
     """
-    from ctxdb.prices.edit import Overlap, editing, next_tier
     from ctxdb.prices.edit import add as add_price
+    from ctxdb.prices.edit import editing, next_tier
     from ctxdb.prices.rows import BadPrice, read_price
 
-    caches = {"5m": cache_write_5m, "1h": cache_write_1h, "read": cache_read}
+    caches = {
+        "cache_write_5m_usd_per_mtok": cache_write_5m,
+        "cache_write_1h_usd_per_mtok": cache_write_1h,
+        "cache_read_usd_per_mtok": cache_read,
+    }
+    left_out = [name for name, given in caches.items() if not given]
     try:
         price = read_price(
             {
@@ -158,9 +163,7 @@ def add(
                 "prompt_tokens_gt": str(above or 0),
                 "input_usd_per_mtok": input_,
                 "output_usd_per_mtok": output,
-                "cache_write_5m_usd_per_mtok": cache_write_5m or input_,
-                "cache_write_1h_usd_per_mtok": cache_write_1h or input_,
-                "cache_read_usd_per_mtok": cache_read or input_,
+                **{name: given or input_ for name, given in caches.items()},
                 "fast_multiplier": fast,
                 "us_geo_multiplier": us,
                 "note": remark,
@@ -170,15 +173,18 @@ def add(
         raise UsageError(str(e)) from e
     try:
         with editing(load(ctx.db).db_path) as conn:
-            done = add_price(conn, price)
+            done = add_price(conn, price, left_out)
             larger = next_tier(conn, price)
-    except Overlap as e:
+    except BadPrice as e:
         raise UsageError(f"{price.says()}: {e}") from e
-    note(done)
+    note(done.says)
     if larger is not None:
         how = f"--above {larger} changes it"
         note(f"Prompts above {larger} tokens keep a price of their own; {how}.")
-    if None in caches.values():
+    if left_out and done.is_known:
+        found = ", ".join(f"{SHORT[name]} {done.price.values[name]:.10g}" for name in left_out)
+        note(f"Cache prices not given keep the ratio to input that the model has: {found}.")
+    elif left_out:
         note("Cache prices that were not given are the price of input.")
 
 

@@ -7,19 +7,21 @@ own lock keeps two transactions apart. So a price can be changed while the daemo
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctxdb.errors import CtxdbError, NoDatabase, UsageError
 from ctxdb.model_ladder import candidates
-from ctxdb.prices.rows import MULTIPLIERS, BadPrice, Price, overlapping
+from ctxdb.prices.rows import MOST_USD, MULTIPLIERS, BadPrice, Price, overlapping
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
 from ctxdb.store.prices import COLUMNS, refresh
 from ctxdb.store.schema import prepare
 
 _NAMES = ", ".join(COLUMNS)
+LAST_DAY = "9999-12-31"
+DIGITS = 6  # micro-USD per million tokens: finer ones do not count
 
 
 class Overlap(BadPrice):
@@ -28,6 +30,14 @@ class Overlap(BadPrice):
     def __init__(self, price: Price, why: str) -> None:
         super().__init__(why)
         self.price = price
+
+
+class Added(NamedTuple):
+    """What became of a price that was added."""
+
+    says: str
+    price: Price  # with what it did not name
+    is_known: bool  # the model has a price already, whose ratio of cache to input is kept
 
 
 class Changed(NamedTuple):
@@ -84,13 +94,19 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
             raise CtxdbError(f"{path}: {why}") from e
 
 
-def add(conn: sqlite3.Connection, price: Price) -> str:
-    """Add a price of the user's, or give one of his another value; says what it did.
+def add(conn: sqlite3.Connection, price: Price, left_out: Collection[str] = ()) -> Added:
+    """Add a price of the user's, or give one of his another value.
 
-    A price that holds from a later day ends the one before it. Multipliers that it does not name
-    are those of the model's price so far: fast mode does not become cheap by an oversight.
+    A price that holds from a later day ends the one before it. What it does not name is as the
+    model has it so far: multipliers, so that fast mode does not become cheap by an oversight, and
+    the ratio of cache prices (columns in `left_out`) to input. Raises BadPrice.
     """
-    price = _with_multipliers(conn, price)
+    before = _before(conn, price)
+    price = _with_multipliers(price, before)
+    # Of a model that is free, or not known, no ratio is known either.
+    paid = next((other for other in before if other.input_usd_per_mtok > 0), None)
+    if paid is not None:
+        price = _with_ratios(price, paid, left_out)
     mine = _mine(conn, {price.model})
     done = "Added"
     ended = ""
@@ -108,7 +124,7 @@ def add(conn: sqlite3.Connection, price: Price) -> str:
             rest.append(other)
     _refuse_overlap(price, rest)
     _insert(conn, [price])
-    return f"{done} {price.says()}{ended}"
+    return Added(f"{done} {price.says()}{ended}", price, paid is not None)
 
 
 def next_tier(conn: sqlite3.Connection, price: Price) -> int | None:
@@ -120,19 +136,50 @@ def next_tier(conn: sqlite3.Connection, price: Price) -> int | None:
     return found if found is None else int(found)
 
 
-def _with_multipliers(conn: sqlite3.Connection, price: Price) -> Price:
-    row = conn.execute(
-        f"SELECT {', '.join(MULTIPLIERS)} FROM prices WHERE model = ?"  # noqa: S608
-        " AND prompt_tokens_gt = ? ORDER BY origin = 'user' DESC, effective_from DESC LIMIT 1",
-        (price.model, price.prompt_tokens_gt),
-    ).fetchone()
+def _before(conn: sqlite3.Connection, price: Price) -> list[Price]:
+    """What the model's prices are so far for such prompts, the one that holds on that day first."""
+    for name in candidates(price.model):
+        rows = conn.execute(
+            f"SELECT origin = 'user', {_NAMES} FROM prices WHERE model = ?",  # noqa: S608
+            (name,),
+        ).fetchall()
+        if rows:
+            break
+    else:
+        return []
+    known = [(bool(is_user), _price(values)) for is_user, *values in rows]
+    tiers = {other.prompt_tokens_gt for _, other in known}
+    tier = max((size for size in tiers if size <= price.prompt_tokens_gt), default=min(tiers))
+    known = [one for one in known if one[1].prompt_tokens_gt == tier]
+    # The first price of a tier also holds for all time before it.
+    first = min(other.effective_from or "" for _, other in known)
+    day = max(price.effective_from or LAST_DAY, first)
+
+    def rank(one: tuple[bool, Price]) -> tuple[bool, bool, str]:
+        is_user, other = one
+        since, until = other.effective_from or "", other.effective_to or "~"  # after every day
+        return since <= day < until, is_user, since
+
+    return [other for _, other in sorted(known, key=rank, reverse=True)]
+
+
+def _with_multipliers(price: Price, before: list[Price]) -> Price:
     given = price.values
     kept = {
-        name: before or None
-        for name, before in zip(MULTIPLIERS, row or (None, None), strict=True)
-        if given[name] is None
+        name: given[name] if given[name] is not None else other.values[name]
+        for other in before[:1]
+        for name in MULTIPLIERS
     }
     return Price(**{**given, **kept})
+
+
+def _with_ratios(price: Price, other: Price, names: Collection[str]) -> Price:
+    ratio = price.input_usd_per_mtok / other.input_usd_per_mtok
+    kept = {name: round(other.values[name] * ratio, DIGITS) for name in names}
+    for name, usd in kept.items():
+        if usd > MOST_USD:
+            raise BadPrice(f"{name} is more than {MOST_USD:,}: {usd:.10g}, in the ratio it had")
+    return Price(**{**price.values, **kept})
 
 
 def _refuse_overlap(price: Price, others: Iterable[Price]) -> None:
@@ -228,10 +275,14 @@ def _mine(conn: sqlite3.Connection, models: set[str]) -> dict[int, Price]:
     found: dict[int, Price] = {}
     for id_, *values in rows:
         if values[0] in models:
-            # Other tools leave an emptied cell as an empty text.
-            cells: list[Any] = [None if value == "" else value for value in values]
-            found[id_] = Price(**dict(zip(COLUMNS, cells, strict=True)))
+            found[id_] = _price(values)
     return found
+
+
+def _price(values: Iterable[Any]) -> Price:
+    # Other tools leave an emptied cell as an empty text.
+    cells: list[Any] = [None if value == "" else value for value in values]
+    return Price(**dict(zip(COLUMNS, cells, strict=True)))
 
 
 def _insert(conn: sqlite3.Connection, prices: Iterable[Price]) -> None:
