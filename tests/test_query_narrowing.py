@@ -112,6 +112,44 @@ def test_the_most_expensive_turn_of_each_project_is_found(db: sqlite3.Connection
         assert found["cost_usd"] == pytest.approx(max(costs))
 
 
+GIVEN = {"path": "src", "text": "shelf", "since": "all", "least": "1"}
+
+
+@pytest.mark.parametrize("query", LIMITED, ids=lambda query: query.name)
+def test_a_query_is_sorted_and_filtered_before_it_takes_its_first_rows(
+    db: sqlite3.Connection, query: canned.Canned
+) -> None:
+    names = {param.name for param in query.params}
+    given = {name: text for name, text in GIVEN.items() if name in names}
+    whole = rows(db, query.name, params=given | {"limit": "-1"})
+    assert len(whole) > 1
+    for column in query.columns:
+        (first,) = rows(db, query.name, params=given, sort=f"-{column}", limit=1)
+        values = [row[column] for row in whole if row[column] is not None]
+        assert first[column] == max(values, default=None)
+        last = whole[-1][column]
+        if isinstance(last, str) and column not in names:
+            (row,) = rows(db, query.name, params=given | {column: last}, limit=1)
+            assert row[column] == last
+
+
+def test_where_it_is_filtered_a_query_gives_as_many_rows_as_it_says(
+    db: sqlite3.Connection,
+) -> None:
+    (default,) = (param.default for query in LIMITED if query.name == "slowest_calls"
+                  for param in query.params if param.name == "limit")  # fmt: skip
+    whole = rows(db, "slowest_calls", params={"limit": "-1"})
+    assert len(whole) > int(default or 0)
+    for given, expected in (({}, int(default or 0)), ({"limit": "4"}, 4), ({"limit": "-1"}, None)):
+        found = rows(db, "slowest_calls", params=given, sort="target")
+        assert len(found) == (len(whole) if expected is None else expected)
+    assert len(rows(db, "slowest_calls", params={"limit": "4"}, sort="target", limit=2)) == 2
+    assert len(rows(db, "slowest_calls", params={"limit": "2"}, sort="target", limit=4)) == 2
+    # Filters alone leave the order as it is.
+    found = rows(db, "slowest_calls", params={"status": "ok", "limit": "3"})
+    assert found == [row for row in whole if row["status"] == "ok"][:3]
+
+
 @pytest.mark.parametrize(
     "query",
     [one for one in canned.all_queries() if "project" in one.filters],

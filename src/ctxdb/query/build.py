@@ -92,7 +92,8 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
             if made:
                 (outside if one.table is None else hidden.setdefault(one.table, [])).append(made)
     picked = _columns(subject, _words(ask.columns)) if ask.columns else []
-    sql = _wrapped(subject, ask, [*picked, *_told_of_sums(subject, picked)], outside)
+    last = _limited_last(subject, ask, values) if outside or ask.sort else ask
+    sql = _wrapped(subject, last, [*picked, *_told_of_sums(subject, picked)], outside)
     table, order = ROW_BY_ROW.get(subject.name, ("", ""))
     first = ""
     if table and ask.limit is not None and not ask.sort and not outside:
@@ -283,6 +284,18 @@ def _told_of_sums(subject: Subject, picked: list[str]) -> list[str]:
     if not any(kind_of(column) in ("money", "tokens") for column in picked):
         return []
     return [name for name in LEFT_OUT if name in subject.columns and name not in picked]
+
+
+def _limited_last(subject: Subject, ask: Ask, values: dict[str, Value]) -> Ask:
+    """A query takes its first rows itself: from all rows, where it is not yet known which count.
+
+    What it is told is the limit of the whole instead.
+    """
+    if not any(param.name == "limit" for param in subject.params):
+        return ask
+    limits = [limit for limit in (values["limit"], ask.limit) if isinstance(limit, int)]
+    values["limit"] = -1  # as SQLite has it: none
+    return ask._replace(limit=min((limit for limit in limits if limit >= 0), default=None))
 
 
 def _wrapped(subject: Subject, ask: Ask, columns: list[str], conditions: list[str]) -> str:
