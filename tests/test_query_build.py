@@ -101,12 +101,26 @@ ASKED = """\
 SELECT name, started_at FROM tool_uses
 WHERE name = :tool AND started_at >= :since ORDER BY started_at LIMIT :limit"""
 
+COMPUTED = """\
+-- What is text, and what a number?
+--   word: a text without affinity
+--   real_word: another
+--   number: a number without affinity
+--   half: another
+--   half_of: a whole number as a real one
+--   ordinal: a column of numbers
+--   target: a column of texts
+SELECT '4' || '2' AS word, '1.' || '5' AS real_word, 40 + 2 AS number, 3 / 2.0 AS half,
+  42 / 2.0 AS half_of, id AS ordinal, target
+FROM tool_uses WHERE id = 70"""
+
 
 @pytest.fixture(autouse=True)
 def _views(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {
         "summed": canned.parse("summed", "view", SUMMED),
         "calls": canned.parse("calls", "view", ROWS),
+        "computed": canned.parse("computed", "query", COMPUTED),
         "asked": canned.parse("asked", "query", ASKED),
     }
     monkeypatch.setattr(canned, "find", known.get)
@@ -265,6 +279,22 @@ def test_p_narrows_a_view_by_a_column(db: sqlite3.Connection) -> None:
     # Of a path whole names: app.py.orig is another file.
     assert len(answer(db, "calls", params={"file_path": "src/app.py"})) == 1
     assert len(answer(db, "calls", params={"file_path": "/home/ada/code"})) == 1
+
+
+def test_p_finds_a_number_whether_a_column_holds_it_as_text_or_not(db: sqlite3.Connection) -> None:
+    db.execute(
+        "INSERT INTO tool_uses (id, tool_use_id, session_id, name, target, status)"
+        " VALUES (70, 'toolu_70', ?, 'Bash', '58', 'ok')",
+        SESSIONS[:1],
+    )
+    for column, value in (("word", "42"), ("real_word", "1.5"), ("number", "42"), ("half", "1.5"),
+                          ("half_of", "21"), ("ordinal", "70"), ("target", "58")):  # fmt: skip
+        assert len(answer(db, "computed", params={column: value})) == 1, column
+        assert answer(db, "computed", params={column: "43"}) == []
+    assert len(answer(db, "computed", params={"word": "42", "number": "42"})) == 1
+    db.execute("CREATE VIEW mine AS SELECT 1 AS pr, '1' || 0 AS pr_number, 'c' AS \"a b'\"")
+    given = {"pr": "1", "pr_number": "10", "a b'": "C"}
+    assert answer(db, "mine", params=given) == [(1, "10", "c")]
 
 
 def test_sql_is_taken_as_it_is_with_values_bound(db: sqlite3.Connection) -> None:

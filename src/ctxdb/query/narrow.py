@@ -50,15 +50,26 @@ def condition(
 
 def has_value(column: str, text: str, values: dict[str, Value]) -> str:
     """-p COLUMN VALUE: the value, whatever its case; with % a pattern; of a path whole names."""
-    values[f"_{column}"] = text
     name = quoted(column)
     if kind_of(column) == "path" and "%" not in text:
-        values[f"_{column}"] = f"/{text.strip('/')}/"
-        return f"instr('/' || {name} || '/', :_{column}) > 0"
+        whole = _bound(f"/{text.strip('/')}/", values)
+        return f"instr('/' || {name} || '/', {whole}) > 0"
+    given = _bound(text, values)
     if "%" in text:
-        return f"{name} LIKE :_{column}"
-    values[f"_{column}"] = number(text)
-    return f"{name} = :_{column} COLLATE NOCASE"
+        return f"{name} LIKE {given}"
+    same = f"{name} = {given} COLLATE NOCASE"
+    value = number(text)
+    if value == text:
+        return same
+    # A computed column says of no value what it is, and there 42 and '42' differ.
+    return f"({same} OR {name} = {_bound(value, values)})"
+
+
+def _bound(value: Value, values: dict[str, Value]) -> str:
+    """How SQL names a value; a column may have any name, so none is made of it."""
+    name = f"_value_{len(values)}"
+    values[name] = value
+    return f":{name}"
 
 
 def number(text: str) -> Value:
