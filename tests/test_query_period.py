@@ -73,6 +73,32 @@ def test_days_are_local_also_when_the_clocks_change(monkeypatch: pytest.MonkeyPa
     time.tzset()
 
 
+@pytest.mark.parametrize(
+    ("now", "word", "begin"),
+    [
+        # 12:00 in summer time on the day that began in winter time, and the other way round.
+        ("2026-03-29T12:00", "24h", "2026-03-28T10:00"),
+        ("2026-10-25T12:00", "24h", "2026-10-24T11:00"),
+        ("2026-03-29T03:30", "60min", "2026-03-29T00:30"),
+        ("2026-10-25T03:30", "2h", "2026-10-25T00:30"),
+        ("2026-03-29T12:00", "1d", "2026-03-27T23:00"),
+        ("2026-10-25T12:00", "1d", "2026-10-23T22:00"),
+    ],
+)
+def test_hours_are_elapsed_and_days_are_of_the_calendar_when_the_clocks_change(
+    monkeypatch: pytest.MonkeyPatch, now: str, word: str, begin: str
+) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    assert since(word, datetime.fromisoformat(now)) == f"{begin}:00.000Z"
+    if not word.endswith("d"):
+        assert until(word, datetime.fromisoformat(now)) == f"{begin}:00.000Z"
+    again = datetime.fromisoformat("2026-10-25T02:30").replace(fold=1)  # for the second time
+    assert since("1h", again) == "2026-10-25T00:30:00.000Z"
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
 def test_the_last_day_of_a_month_has_a_month_before() -> None:
     assert since("1mo", datetime.fromisoformat("2026-03-31T12:00")) == "2026-02-28T00:00:00.000Z"
 

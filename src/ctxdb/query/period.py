@@ -78,11 +78,10 @@ def _ago(word: str, now: datetime) -> tuple[datetime, datetime] | None:
     if not found:
         return None
     n, unit = int(found[1]), found[2]
-    if unit.startswith("mi"):
-        moment = now - timedelta(minutes=n)
-        return moment, moment
-    if unit.startswith("h"):
-        moment = now - timedelta(hours=n)
+    if unit.startswith(("mi", "h")):
+        # Hours that have passed, not hours on the clock: there is a day that has 23 of them.
+        passed = timedelta(minutes=n) if unit.startswith("mi") else timedelta(hours=n)
+        moment = now.astimezone(UTC) - passed
         return moment, moment
     today = now.replace(hour=0, minute=0, second=0, microsecond=0)
     if unit.startswith("d"):
