@@ -394,6 +394,7 @@ def test_an_input_price_that_makes_a_cache_price_too_large_is_refused(world: Wor
         (("add", " ", "--input", "1", "--output", "1"), "no model"),
         (("remove", "claude-opus-5"), "came with ctxdb"),
         (("remove", "nobody"), "no such price"),
+        (("remove", "claude-opus-5", "--above", "99999999999999999999"), "no such price"),
         (("remove", "claude-opus-5", "--from", "2020-01-01"), "no such price"),
         (("reset", "nobody"), "no such price"),
     ],

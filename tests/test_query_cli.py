@@ -73,6 +73,9 @@ def test_sql_with_values_and_from_standard_input(db: Path) -> None:
     sql = "SELECT name FROM tool_uses WHERE name = :n LIMIT 1"
     assert query(sql, "-p", "n", "Bash", "--format", "csv") == "name\nBash\n"
     assert query("-", "-p", "n", "Bash", "--format", "csv", input=sql) == "name\nBash\n"
+    result = ctxdb("query", "-", input=" \n")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "nothing is asked" in result.stderr
 
 
 def test_data_goes_to_stdout_and_all_else_to_stderr(db: Path) -> None:
@@ -119,6 +122,14 @@ def test_one_of_the_list_in_full() -> None:
         (["SELECT :x"], "-p x VALUE"),
         (["tool_stats", "--timeout", "0"], "--timeout"),
         (["tool_stats", "-p", "nope", "1"], "parameter or column"),
+        (["tool_stats", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
+        (["SELECT 1", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
+        (["standup", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
+        (["daily_usage", "--plot", "--format", "csv"], "--plot draws; --format csv"),
+        (["  "], "nothing is asked"),
+        (["\n\t"], "nothing is asked"),
+        ([" ; "], "nothing is asked"),
+        (["/* SELECT 1 */"], "nothing is asked"),
     ],
 )
 def test_mistakes_are_said_in_one_line_and_exit_2(db: Path, args: list[str], hint: str) -> None:

@@ -97,12 +97,20 @@ def query(
         return
     if not timeout > 0:
         raise UsageError("--timeout wants a number of seconds above 0")
+    if limit is not None and limit >= 2**63:  # more than SQLite can count
+        raise UsageError(f"--limit: {limit} is too large")
+    if plot and format != "table":
+        raise UsageError(f"--plot draws; --format {format} writes: choose one")
     from ctxdb.config import load
     from ctxdb.query.build import Ask
     from ctxdb.query.present import answer
+    from ctxdb.query.run import NOTHING
 
+    text = sys.stdin.read() if what == "-" else what
+    if not text.strip():
+        raise UsageError(NOTHING)
     ask = Ask(
-        sys.stdin.read() if what == "-" else what,
+        text,
         dict(_pair(one) for one in param or ()),
         since,
         until,

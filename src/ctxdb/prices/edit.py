@@ -232,7 +232,8 @@ def remove(
         where += " AND coalesce(effective_from, '') = :since"
     if above is not None:
         where += " AND prompt_tokens_gt = :above"
-    given = {"model": model, "since": since, "above": above}
+    # No price is for prompts that are larger than SQLite can count.
+    given = {"model": model, "since": since, "above": min(above or 0, 2**63 - 1)}
     counts = dict(
         conn.execute(f"SELECT origin, count(*) FROM prices WHERE {where} GROUP BY origin", given)  # noqa: S608
     )

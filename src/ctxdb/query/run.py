@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxdb.errors import UsageError
 from ctxdb.query.resolve import unknown
 from ctxdb.uncertain import Sums
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     Row = tuple[object, ...]
 
+NOTHING = "nothing is asked; give a name or SQL, `ctxdb query --list` shows names"
 AT_ONCE = 500  # rows between two looks at whoever reads them
 
 
@@ -37,8 +39,9 @@ def run(guarded: Guarded, statement: Statement, cap: int) -> Answer:
     limit = cap if statement.limit is None else statement.limit
     with guarded.asking() as conn:
         cursor = conn.execute(statement.sql, statement.values)
-        # Nothing comes back from an empty statement, or one of comments only.
-        names = [column[0] for column in cursor.description or ()]
+        if cursor.description is None:  # a semicolon, or comments only
+            raise UsageError(NOTHING)
+        names = [column[0] for column in cursor.description]
     picked = _picked(names, statement.columns)
     sums = Sums(names)
 
