@@ -8,12 +8,13 @@ import plistlib
 import shutil
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,14 @@ from live_lab import Live, has, runtime_folder, until
 from world import World, line, lines, run_python
 
 RUN = "from ctxdb.entry import main; main()"
+# What programs find in `daemon status --json`, whether there is a daemon or not.
+NAMES = {
+    "running", "pid", "version", "database", "roots", "state", "why", "since", "mode",
+    "mode_reason", "started_at", "written_at", "files", "folders", "watches", "pending",
+    "missing_roots", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes", "turns", "events",
+    "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors", "last_error",
+    "last_error_at",
+}  # fmt: skip
 
 
 def ctxdb(world: World, *words: str | Path) -> Any:
@@ -164,6 +173,7 @@ def test_status_shows_a_running_daemon_and_exits_1_without_one(started: World) -
     assert whole["daemon"]["pid"] == shown["pid"]
     ctxdb(started, "daemon", "stop")
     gone = ctxdb(started, "daemon", "status", "--json")
+    assert set(json.loads(gone.stdout)) == set(shown) == NAMES
     assert gone.returncode == 1
     assert json.loads(gone.stdout)["running"] is False
     assert json.loads(gone.stdout)["state"] == "stopped"
@@ -173,7 +183,31 @@ def test_without_any_daemon_status_says_how_to_start_one(world: World) -> None:
     done = ctxdb(world, "daemon", "status")
     assert done.returncode == 1
     assert "ctxdb daemon start" in done.stdout
-    assert json.loads(ctxdb(world, "daemon", "status", "--json").stdout) == {"running": False}
+    shown = json.loads(ctxdb(world, "daemon", "status", "--json").stdout)
+    assert shown == dict.fromkeys(NAMES) | {"running": False, "state": "stopped"}
+    assert json.loads(ctxdb(world, "status", "--json").stdout)["daemon"] == shown
+
+
+@pytest.mark.parametrize("what", ["nothing", "an empty file", "an empty database"])
+def test_status_has_the_same_names_whatever_there_is(world: World, what: str) -> None:
+    whole = json.loads(ctxdb(world, "status", "--json").stdout)
+    assert set(whole["rows"]) >= {"sessions", "turns", "messages", "tool_uses", "usage"}
+    assert whole["rows"]["sessions"] == 0
+    for suffix in ("", "-wal", "-shm"):
+        world.db.with_name(world.db.name + suffix).unlink(missing_ok=True)
+    if what != "nothing":
+        world.db.touch()
+    if what == "an empty database":
+        with closing(sqlite3.connect(world.db)) as conn:
+            conn.execute("VACUUM")
+    found = json.loads(ctxdb(world, "status", "--json").stdout)
+    assert found["exists"] is (what != "nothing")
+    assert set(found) == set(whole)
+    assert found["daemon"] == whole["daemon"]
+    assert found["rows"] == dict.fromkeys(whole["rows"])
+    done = ctxdb(world, "status")
+    assert done.returncode == 0
+    assert "None" not in done.stdout
 
 
 def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:

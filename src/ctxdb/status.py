@@ -41,7 +41,7 @@ class StatusReport:
     exists: bool
     roots: list[str]
     bytes_on_disk: int = 0
-    rows: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int | None] = field(default_factory=lambda: dict.fromkeys(COUNTED))
     first_at: str | None = None
     last_at: str | None = None
     files: int = 0
@@ -77,8 +77,9 @@ class StatusReport:
         if self.first_at and self.last_at:
             yield f"Period       {self.first_at[:10]} to {self.last_at[:10]}"
         names = {"tool_uses": "tool calls", "files_touched": "file touches", "usage": "requests"}
-        width = max((len(f"{n:,}") for n in self.rows.values()), default=1)
-        for position, (table, n) in enumerate(self.rows.items()):
+        counted = {table: n for table, n in self.rows.items() if n is not None}
+        width = max((len(f"{n:,}") for n in counted.values()), default=1)
+        for position, (table, n) in enumerate(counted.items()):
             lead = "Contents" if position == 0 else ""
             yield f"{lead:<12} {n:>{width},} {names.get(table, table)}"
         kept = f", {self.files_missing:,} deleted since (kept here)" if self.files_missing else ""

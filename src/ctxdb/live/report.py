@@ -26,12 +26,9 @@ class DaemonReport:
     running: bool
 
     def as_dict(self) -> dict[str, object]:
-        """Stable names for programs."""
-        found: dict[str, object] = {"running": self.running}
-        if self.health is not None:
-            found |= self.health.as_dict()
-            found["state"] = self.state
-        return found
+        """Stable names for programs: all of them, None for what no daemon has told."""
+        told = dict.fromkeys(Health().as_dict()) if self.health is None else self.health.as_dict()
+        return {"running": self.running, **told, "state": self.state}
 
     @property
     def state(self) -> str:
