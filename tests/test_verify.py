@@ -6,13 +6,17 @@ import json
 import os
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from builder import World, fork, text
 from ctxdb.config import Config
@@ -44,6 +48,18 @@ def changed(demo: Lab, tmp_path: Path) -> Iterator[SimpleNamespace]:
             conn=conn,
             verify=lambda: verify(Config(path, (str(demo.root),)), NullProgress()),
         )
+
+
+@cache
+def demo_files() -> dict[str, bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write_demo(root)
+        return {
+            str(path.relative_to(root)): path.read_bytes()
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        }
 
 
 def checked(one: Lab, **how: bool) -> VerifyReport:
@@ -283,3 +299,25 @@ def test_in_a_folder_that_cannot_be_written_to_the_lines_are_compared() -> None:
             one.db.parent.chmod(0o700)
     assert report.ok
     assert report.not_made_again is not None
+
+
+@settings(max_examples=8, derandomize=True)
+@given(data=st.data())
+def test_however_it_came_in_and_whatever_is_left_nothing_differs(data: st.DataObject) -> None:
+    files = demo_files()
+    names = data.draw(st.permutations(sorted(files)), "order")
+    with lab() as one:
+        for n, name in enumerate(names):
+            cut = data.draw(st.integers(0, len(files[name])), "cut")
+            one.append(name, files[name][:cut])
+            if n % 6 == 5:
+                one.sync()
+            one.append(name, files[name][cut:])
+        one.sync()
+        assert checked(one).shown == []
+        for name in data.draw(st.sets(st.sampled_from(names), max_size=8), "deleted"):
+            (one.root / name).unlink()
+        one.sync()
+        report = checked(one)
+        assert report.shown == []
+        assert report.ok
