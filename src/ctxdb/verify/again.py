@@ -124,17 +124,22 @@ class _Again(Pass):
         work: list[Work] = []
         self.has_changes = True
         with write_transaction(self.conn):
-            for file_id, path, raw, root, end in first.execute(
-                'SELECT id, path, path_bytes, root, "offset" FROM source_files ORDER BY path'
+            for file_id, path, raw, root, end, *role in first.execute(
+                'SELECT id, path, path_bytes, root, "offset", session_id, agent_id, workflow_run'
+                " FROM source_files ORDER BY path"
             ).fetchall():
                 if file_id not in self.wanted:
                     continue
                 found = FoundFile(os.fsdecode(raw or path), root or "", 0, 0, end, 0, 0)
                 item = sources.add_file(self.conn, found, self.now)
-                session, agent = first.execute(
-                    "SELECT session_id, agent_id FROM source_files WHERE id = ?", (file_id,)
-                ).fetchone()
-                item.file.facts = [Fact(*row) for row in first.execute(_FACTS, (session, agent))]
+                # A file that was renamed is still whose it was.
+                item.file.session_id, item.file.agent_id, item.file.workflow_run = role
+                self.conn.execute(
+                    "UPDATE source_files SET session_id = ?, agent_id = ?, workflow_run = ?"
+                    " WHERE id = ?",
+                    (*role, item.file.id),
+                )
+                item.file.facts = [Fact(*row) for row in first.execute(_FACTS, role[:2])]
                 if end:
                     work.append(Work(item, found, end, limit=end))
         return work
