@@ -1,5 +1,5 @@
 -- What was used in each 5-hour window, how fast, and when was the limit hit?
---   block_start: UTC hour of the first request after the window before, newest first
+--   block_start: UTC hour of the first request after the window before, newest first; a period chooses windows, and no filter moves them
 --   block_end: five hours later
 --   block_start_local: block_start in local time
 --   first_used_at: time of the first request
@@ -20,29 +20,23 @@
 --   tokens_per_minute: burn rate: total_tokens over minutes, at least one
 --   cost_usd_per_hour: burn rate: cost_usd over the same time
 --   rate_limited_at: time of the first rate-limit error in it, NULL without one
--- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- filters: since=_blocks.last_moment until=_blocks.block_start project=_costs.session_id session=_costs.session_id model=_costs.model
 -- period: 30d
 -- example: ctxdb query usage_blocks --limit 10
--- Windows begin and end on the hour. So hours are summed, and those that begin a window are found among them:
--- from each hour it is known which is the first to lie outside a window that begins there.
-WITH RECURSIVE sums AS MATERIALIZED (
+-- Windows are those of all requests, whatever part of these is asked for: a period chooses windows. They begin
+-- and end on the hour, so requests are summed in the order of an index first, and then what falls into each hour.
+WITH windows AS MATERIALIZED (SELECT * FROM _blocks),
+sums AS MATERIALIZED (
   SELECT CAST(strftime('%s', substr(first_used_at, 1, 13) || ':00:00') AS INTEGER) / 3600 AS hour, *
   FROM (
     SELECT min(timestamp) AS first_used_at, max(timestamp) AS last_used_at, model, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
       sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
       sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests,
       sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
-    FROM _costs GROUP BY quarter, model
+    FROM _costs
+    WHERE quarter >= (SELECT min(from_hour) FROM windows) AND quarter < (SELECT max(block_end) FROM windows)
+    GROUP BY quarter, model
   )
-),
-hours AS MATERIALIZED (
-  SELECT hour, min(hour) OVER (ORDER BY hour RANGE BETWEEN 5 FOLLOWING AND UNBOUNDED FOLLOWING) AS following
-  FROM (SELECT DISTINCT hour FROM sums WHERE hour IS NOT NULL)
-),
-starts(hour) AS (
-  SELECT min(hour) FROM hours
-  UNION ALL
-  SELECT h.following FROM starts s JOIN hours h ON h.hour = s.hour WHERE h.following IS NOT NULL
 ),
 limits AS MATERIALIZED (
   SELECT timestamp AS at FROM messages
@@ -53,9 +47,7 @@ limits AS MATERIALIZED (
     OR kind = 'system' AND subtype = 'api_error' AND coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status')) = 429)
 ),
 blocks AS (
-  SELECT strftime('%Y-%m-%dT%H:00:00.000Z', w.hour * 3600, 'unixepoch') AS block_start,
-    strftime('%Y-%m-%dT%H:00:00.000Z', (w.hour + 5) * 3600, 'unixepoch') AS block_end,
-    min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at, group_concat(DISTINCT model) AS models,
+  SELECT w.block_start, w.block_end, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at, group_concat(DISTINCT model) AS models,
     sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
     sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
     sum(cache_read_tokens) AS cache_read_tokens,
@@ -63,7 +55,7 @@ blocks AS (
     sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
     sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final,
     max((julianday(max(last_used_at)) - julianday(min(first_used_at))) * 1440, 1) AS minutes
-  FROM starts w
+  FROM windows w
   JOIN (VALUES (0), (1), (2), (3), (4)) n
   JOIN sums ON sums.hour = w.hour + n.column1
   GROUP BY w.hour

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from builder import World
 from ctxdb.model_ladder import candidates
+from ctxdb.query.build import Ask, build
 from ctxdb.uncertain import Sums
 from lab import Lab, empty_database, lab
 from pricelab import UNIT, answer, used
@@ -199,6 +200,50 @@ def test_a_block_begins_at_the_hour_of_the_first_request_after_the_last(
     assert found == sorted(found, key=lambda row: row["block_start"], reverse=True)
 
 
+@settings(max_examples=40)
+@given(
+    USES,
+    st.one_of(st.none(), st.integers(0, 60 * 24 * 16)),
+    st.one_of(st.none(), st.integers(0, 60 * 24 * 16)),
+    st.sampled_from([{}, {"project": "p"}, {"session": "a"}, {"model": "opus"}]),
+)
+def test_blocks_lie_where_they_lie_whatever_is_asked(
+    uses: Any, since: int | None, until: int | None, how: dict[str, str]
+) -> None:
+    fits = {"project": ("session_id", "a"), "session": ("session_id", "a")}
+    with memory(uses) as conn:
+        for name in how:
+            column, value = fits.get(name, ("model", MODELS[0]))
+            of_these = f"{column} = '{value}'"
+        period = {"since": stamp(since) or "all", "until": stamp(until) or "all"}
+        statement = build(Ask("usage_blocks", **period, **how), conn)
+        cursor = conn.execute(statement.sql, statement.values)
+        names = [name for name, *_ in cursor.description]
+        found = [dict(zip(names, row, strict=True)) for row in cursor]
+        expected = {}
+        for block in rows_of(conn, "SELECT * FROM usage_blocks"):
+            asked = f"AND {of_these}" if how else ""
+            (requests,) = conn.execute(
+                f"SELECT count(*) FROM usage WHERE timestamp >= ? AND timestamp < ? {asked}",
+                (block["block_start"], block["block_end"]),
+            ).fetchone()
+            is_over = since is not None and block["block_end"] <= str(stamp(since))
+            is_later = until is not None and block["block_start"] >= str(stamp(until))
+            if requests and not is_over and not is_later:
+                expected[block["block_start"]] = requests
+    assert {row["block_start"]: row["requests"] for row in found} == expected
+
+
+@pytest.mark.parametrize("junk", ["", "garbage", "2026-10-24T0", "9999-12-31T23:00:00.000Z"])
+def test_a_time_that_is_none_hides_no_block(junk: str) -> None:
+    minutes = [None, 0, 400, 800, 1200]
+    with memory([(minute, MODELS[0], "a", None, 0, True) for minute in minutes]) as conn:
+        before = rows_of(conn, "SELECT * FROM usage_blocks")
+        conn.execute("UPDATE usage SET timestamp = ? WHERE timestamp IS NULL", (junk,))
+        assert rows_of(conn, "SELECT * FROM usage_blocks") == before
+    assert len(before) == 4
+
+
 def test_a_block_says_when_the_limit_was_hit_first(tmp_path: Path) -> None:
     rows = ask(demo_database(tmp_path), "SELECT * FROM usage_blocks WHERE rate_limited_at <> ''")
     (row,) = rows
@@ -337,7 +382,8 @@ def test_no_view_scans_messages_to_sum_money(demo: Path, view: str) -> None:
 @pytest.mark.parametrize("view", ["daily_usage", "weekly_usage", "monthly_usage", "usage_blocks"])
 def test_requests_come_in_the_order_in_which_they_are_summed(demo: Path, view: str) -> None:
     plan = [row["detail"] for row in ask(demo, f"EXPLAIN QUERY PLAN SELECT * FROM {view}")]
-    assert "SCAN u USING INDEX usage_quarter" in plan
+    of_windows = "SEARCH u USING INDEX usage_quarter (<expr>>? AND <expr><?)"
+    assert (of_windows if view == "usage_blocks" else "SCAN u USING INDEX usage_quarter") in plan
 
 
 @pytest.mark.parametrize("view", ["usage_by_model", "usage_by_project", "usage_by_session"])

@@ -203,3 +203,11 @@ def test_a_period_of_requests_goes_by_the_index_of_time(
     found = "\n".join(row[3] for row in rows)
     assert "usage_timestamp (timestamp>?)" in found
     assert "SCAN u USING" not in found
+
+
+def test_a_period_of_windows_reads_no_requests_but_theirs(conn: sqlite3.Connection) -> None:
+    asked = build(Ask("usage_blocks", since=SINCE), conn)
+    rows = conn.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
+    found = [row[3] for row in rows]
+    assert "SEARCH u USING INDEX usage_quarter (<expr>>? AND <expr><?)" in found
+    assert not [step for step in found if step.startswith("SCAN u")]
