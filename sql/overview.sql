@@ -1,7 +1,7 @@
 -- How much is here, since when, and what did it cost?
 --   first_at: first message
 --   last_at: last message
---   days_active: local days on which a session or a turn began or ended
+--   days_active: local days with a billed request, or on which something was asked
 --   projects: folders that sessions began in
 --   sessions: sessions
 --   turns: human requests
@@ -28,10 +28,7 @@
 -- example: ctxdb query overview
 SELECT (SELECT min(started_at) FROM sessions) AS first_at, (SELECT max(ended_at) FROM sessions) AS last_at,
   (
-    SELECT count(DISTINCT date(at, 'localtime')) FROM (
-      SELECT started_at AS at FROM sessions UNION ALL SELECT ended_at FROM sessions
-      UNION ALL SELECT started_at FROM turns UNION ALL SELECT ended_at FROM turns
-    )
+    SELECT count(DISTINCT date(at, 'localtime')) FROM (SELECT started_at AS at FROM turns UNION ALL SELECT timestamp FROM usage)
   ) AS days_active,
   (SELECT count(*) FROM projects) AS projects, (SELECT count(*) FROM sessions) AS sessions, (SELECT count(*) FROM turns) AS turns,
   (SELECT count(*) FROM messages) AS messages, (SELECT count(*) FROM tool_uses) AS tools,

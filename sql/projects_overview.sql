@@ -1,9 +1,9 @@
 -- What are the projects: sessions, days active, tokens, cost, files changed and last activity of each?
 --   project: name of the project; worktrees of a repository have its name
 --   path: the folder that its sessions began in
---   sessions: sessions
+--   sessions: sessions; of a period, those that it meets, while all else is what was done in it
 --   turns: human requests
---   days_active: local days on which a session or a turn began or ended
+--   days_active: local days with a billed request, or on which something was asked
 --   files_changed: files that were created, written, edited or deleted
 --   lines_added: lines added to them
 --   lines_removed: lines removed
@@ -14,11 +14,11 @@
 --   total_tokens: input, output, cache writes and cache reads together
 --   output_tokens: output alone
 --   cost_usd: cost in USD; NULL when no request has a price
---   first_active_at: first message
---   last_active_at: last message, newest first
+--   first_active_at: first message of these sessions
+--   last_active_at: last message of these sessions, newest first
 --   repo_path: the folder of the repository, where path is one of its worktrees
 --   project_id: the project
--- filters: since=last_active_at until=first_active_at project=project_id
+-- filters: since=sessions.ended_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,last_active_at until=sessions.started_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,first_active_at project=project_id
 -- example: ctxdb query projects_overview
 SELECT p.name AS project, p.path, coalesce(s.sessions, 0) AS sessions, coalesce(s.turns, 0) AS turns, coalesce(d.days_active, 0) AS days_active,
   coalesce(f.files_changed, 0) AS files_changed, coalesce(f.lines_added, 0) AS lines_added, coalesce(f.lines_removed, 0) AS lines_removed,
@@ -45,14 +45,13 @@ LEFT JOIN (
   GROUP BY s.project_id
 ) s ON s.project_id = p.id
 LEFT JOIN (
-  SELECT project_id, count(DISTINCT date(at, 'localtime')) AS days_active
+  SELECT s.project_id, count(DISTINCT d.day) AS days_active
   FROM (
-    SELECT project_id, started_at AS at FROM sessions
-    UNION ALL SELECT project_id, ended_at FROM sessions
-    UNION ALL SELECT s.project_id, t.started_at FROM turns t JOIN sessions s ON s.id = t.session_id
-    UNION ALL SELECT s.project_id, t.ended_at FROM turns t JOIN sessions s ON s.id = t.session_id
-  )
-  GROUP BY project_id
+    SELECT session_id, date(started_at, 'localtime') AS day FROM turns
+    UNION SELECT session_id, date(timestamp, 'localtime') FROM usage -- each once: sessions are of few days
+  ) d
+  JOIN sessions s ON s.id = d.session_id
+  GROUP BY s.project_id
 ) d ON d.project_id = p.id
 LEFT JOIN (
   SELECT project_id, count(DISTINCT path) AS files_changed, sum(lines_added) AS lines_added, sum(lines_removed) AS lines_removed

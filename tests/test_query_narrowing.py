@@ -86,6 +86,36 @@ def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: canned.Canne
     assert parts == whole if view.filters["model"][0].table else parts >= whole // 2
 
 
+def test_a_period_of_projects_has_what_was_done_in_it(db: sqlite3.Connection) -> None:
+    whole = rows(db, "projects_overview")
+    parts = [
+        rows(db, "projects_overview", until=BEFORE),
+        rows(db, "projects_overview", since=AFTER, until="2026-09-30"),
+        rows(db, "projects_overview", since="2026-10-01"),
+    ]
+    added = ("turns", "days_active", "lines_added", "lines_removed", "commits", "requests",
+             "requests_not_final", "total_tokens", "output_tokens", "cost_usd")  # fmt: skip
+    for project in whole:
+        of_it = [row for part in parts for row in part if row["path"] == project["path"]]
+        for name in added:
+            assert sum(row[name] for row in of_it) == pytest.approx(project[name]), name
+        assert all(row["sessions"] and row["requests"] for row in of_it)
+    assert len(parts[0]) < len(whole)
+
+
+@pytest.mark.parametrize("how", [{"since": AFTER}, {"until": BEFORE}], ids=str)
+def test_a_project_costs_the_same_from_both_sides(
+    db: sqlite3.Connection, how: dict[str, Any]
+) -> None:
+    names = ("project_id", "sessions", "requests", "total_tokens", "cost_usd")
+
+    def found(view: str) -> list[Any]:
+        by_id = sorted(rows(db, view, **how), key=lambda row: row["project_id"])
+        return [row[name] for row in by_id for name in names]
+
+    assert found("projects_overview") == pytest.approx(found("usage_by_project"))
+
+
 # -- canned queries --------------------------------------------------------------------------------
 
 LIMITED = [one for one in canned.all_queries() if "limit" in {param.name for param in one.params}]

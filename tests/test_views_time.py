@@ -65,3 +65,17 @@ def test_the_clock_is_that_of_the_reader(
         check=True,
     ).stdout
     assert json.loads(answer) == [hours, [[days]], [[days]], [[failed, 1]]]
+
+
+def test_a_day_in_the_middle_of_a_long_turn_is_a_day_of_work() -> None:
+    with lab() as one:
+        world = World()
+        t = world.session()
+        t.prompt("go on until it is done", timestamp="2026-03-02T09:00:00.000Z")
+        for day in range(2, 7):
+            t.reply(text("still at it"), timestamp=f"2026-03-0{day}T12:00:00.000Z")
+        t.prompt("and now?", timestamp="2026-03-08T12:00:00.000Z")  # without an answer
+        world.write(one.root)
+        one.sync()
+        for view in ("overview", "projects_overview"):
+            assert one.rows(f"SELECT days_active FROM {view}") == [(6,)]
