@@ -17,31 +17,44 @@
 --   agent_id: the agent that answered, NULL for the main thread
 --   api_message_id: id of the API message
 --   request_id: id of the API request
--- filters: since=timestamp project=session_id session=session_id model=model
+-- filters: since=timestamp,messages.timestamp until=timestamp project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query replies --session 8e52 --columns timestamp,text,calls
+-- The lines of a request may stand in several sessions, and in sidechains that repeat the main thread, under new
+-- uuids. The reply is told by the thread that the request is of; another session adds only what that has not.
 SELECT u.timestamp AS timestamp, p.name AS project, u.model AS model,
   (
     SELECT group_concat(text, char(10, 10)) FROM (
-      SELECT m.text FROM _usage_lines l JOIN messages m ON m.id = l.message_id
-      WHERE l.request_key = u.request_key AND l.part = 0 ORDER BY m.source_file_id, m.byte_start
+      SELECT m.text, m.session_id IS NOT u.session_id AS is_elsewhere FROM _usage_lines l JOIN messages m ON m.id = l.message_id
+      WHERE l.request_key = u.request_key AND l.part = 0 AND (m.session_id IS u.session_id AND m.agent_id IS u.agent_id
+        OR m.is_sidechain = u.is_sidechain AND NOT EXISTS (
+          SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
+          WHERE o.request_key = u.request_key AND o.part = 0 AND n.session_id IS u.session_id AND n.agent_id IS u.agent_id AND n.block_keys = m.block_keys))
+      ORDER BY is_elsewhere, m.source_file_id, m.byte_start
     )
   ) AS text,
   (
     SELECT group_concat(thinking, char(10, 10)) FROM (
-      SELECT m.thinking FROM _usage_lines l JOIN messages m ON m.id = l.message_id
-      WHERE l.request_key = u.request_key AND l.part = 0 ORDER BY m.source_file_id, m.byte_start
+      SELECT m.thinking, m.session_id IS NOT u.session_id AS is_elsewhere FROM _usage_lines l JOIN messages m ON m.id = l.message_id
+      WHERE l.request_key = u.request_key AND l.part = 0 AND (m.session_id IS u.session_id AND m.agent_id IS u.agent_id
+        OR m.is_sidechain = u.is_sidechain AND NOT EXISTS (
+          SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
+          WHERE o.request_key = u.request_key AND o.part = 0 AND n.session_id IS u.session_id AND n.agent_id IS u.agent_id AND n.block_keys = m.block_keys))
+      ORDER BY is_elsewhere, m.source_file_id, m.byte_start
     )
   ) AS thinking,
   (
-    SELECT group_concat(name, ', ') FROM (
+    SELECT group_concat(name, ', ') FROM ( -- a call with an id of its own hangs on one of the lines that repeat it
       SELECT t.name FROM _usage_lines l JOIN messages m ON m.id = l.message_id JOIN tool_uses t ON t.message_id = m.id
-      WHERE l.request_key = u.request_key AND l.part = 0 ORDER BY m.source_file_id, m.byte_start, t.id
+      WHERE l.request_key = u.request_key AND l.part = 0
+        AND (m.session_id IS u.session_id AND m.agent_id IS u.agent_id OR substr(t.tool_use_id, 1, 6) = 'toolu_')
+      ORDER BY m.source_file_id, m.byte_start, t.id
     )
   ) AS calls,
   (
     SELECT count(*) FROM _usage_lines l JOIN tool_uses t ON t.message_id = l.message_id
     WHERE l.request_key = u.request_key AND l.part = 0
+      AND (t.session_id IS u.session_id AND t.agent_id IS u.agent_id OR substr(t.tool_use_id, 1, 6) = 'toolu_')
   ) AS tool_calls,
   (
     SELECT max(m.stop_reason) FROM _usage_lines l JOIN messages m ON m.id = l.message_id
@@ -54,13 +67,33 @@ FROM usage u
 LEFT JOIN sessions s ON s.id = u.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 WHERE EXISTS (SELECT 1 FROM _usage_lines l WHERE l.request_key = u.request_key AND l.part = 0) -- an advisor's answer is part of another reply
-UNION ALL -- replies that tell nothing of tokens: other programs write such lines
-SELECT m.timestamp, p.name, m.model, m.text, m.thinking,
-  (SELECT group_concat(t.name, ', ') FROM tool_uses t WHERE t.message_id = m.id),
-  (SELECT count(*) FROM tool_uses t WHERE t.message_id = m.id),
-  m.stop_reason, NULL, NULL, NULL, NULL, NULL, m.session_id, m.turn_id, m.agent_id, m.api_message_id, NULL
-FROM messages m
-LEFT JOIN sessions s ON s.id = m.session_id
+UNION ALL -- replies that tell nothing of tokens, or not of which model: other programs write such lines
+SELECT r.timestamp, p.name, r.model,
+  (
+    SELECT group_concat(text, char(10, 10)) FROM (
+      SELECT m.text FROM json_each(r.lines) l JOIN messages m ON m.id = l.value ORDER BY m.source_file_id, m.byte_start
+    )
+  ),
+  (
+    SELECT group_concat(thinking, char(10, 10)) FROM (
+      SELECT m.thinking FROM json_each(r.lines) l JOIN messages m ON m.id = l.value ORDER BY m.source_file_id, m.byte_start
+    )
+  ),
+  (
+    SELECT group_concat(name, ', ') FROM (
+      SELECT t.name FROM json_each(r.lines) l JOIN messages m ON m.id = l.value JOIN tool_uses t ON t.message_id = m.id
+      ORDER BY m.source_file_id, m.byte_start, t.id
+    )
+  ),
+  (SELECT count(*) FROM json_each(r.lines) l JOIN tool_uses t ON t.message_id = l.value),
+  r.stop_reason, NULL, NULL, NULL, NULL, NULL, r.session_id, r.turn_id, r.agent_id, r.api_message_id, r.request_id
+FROM (
+  SELECT min(m.timestamp) AS timestamp, max(m.model) AS model, json_group_array(m.id) AS lines, max(m.stop_reason) AS stop_reason,
+    m.session_id, min(m.turn_id) AS turn_id, m.agent_id, m.api_message_id, max(m.request_id) AS request_id
+  FROM messages m
+  WHERE m.kind = 'assistant' AND NOT EXISTS (SELECT 1 FROM _usage_lines l WHERE l.message_id = m.id)
+  GROUP BY m.session_id, m.agent_id, m.api_message_id, iif(m.api_message_id IS NULL, m.id, 0)
+) r
+LEFT JOIN sessions s ON s.id = r.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-WHERE m.kind = 'assistant' AND m.request_id IS NULL AND NOT EXISTS (SELECT 1 FROM _usage_lines l WHERE l.message_id = m.id)
 ORDER BY timestamp DESC

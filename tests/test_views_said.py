@@ -5,7 +5,7 @@ The world is that of viewworld.py; the numbers were counted by hand.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,8 @@ from viewworld import A_PY, MAIN, SECOND, handmade
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from builder import Json, Transcript
 
     Made = Callable[[World], Path]
 
@@ -117,6 +119,85 @@ def test_a_reply_that_tells_nothing_of_tokens_is_there(made: Made) -> None:
     t.prompt("go")
     t.thread("assistant", {"message": {"role": "assistant", "content": [text("Gone.")]}})
     assert columns(made(world), "replies", "text, output_tokens") == [("Gone.", None)]
+
+
+def said(
+    t: Transcript, message: str | None, request: str | None, *blocks: Json, **body: Any
+) -> None:
+    """Lines of one API message as other programs write them: without tokens."""
+    for block in blocks:
+        ids = {} if message is None else {"id": message}
+        more = {} if request is None else {"requestId": request}
+        line = {"role": "assistant", "model": "m", "content": [block], **ids, **body}
+        t.thread("assistant", {"message": line}, **more)
+
+
+@pytest.mark.parametrize("call_id", ["toolu_1", "call_1"])
+def test_a_reply_that_stands_in_two_sessions_is_there_once_and_says_it_once(
+    made: Made, call_id: str
+) -> None:
+    world = World()
+    call = tool_use(world, "Bash", {"command": "ls"}, call_id)
+    blocks = (thinking("hm"), text("First."), call)
+    ids = {"message": "msg_1", "request": "req_1"}
+    first = world.session()
+    first.reply(*blocks, **ids)
+    world.session().reply(*blocks, **ids)
+    names = "text, thinking, calls, tool_calls, session_id"
+    assert columns(made(world), "replies", names) == [("First.", "hm", "Bash", 1, first.session)]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_reply_that_a_sidechain_repeats_says_it_once(made: Made, is_first: bool) -> None:
+    world = World()
+    t, other = world.session(), world.session()
+    side = t.agent_file("a1")
+    ids = {"message": "msg_1", "request": "req_1"}
+    threads = (side, other) if is_first else (t, side)
+    for thread in threads:
+        thread.reply(text("First."), text("Last."), **ids)
+    (row,) = columns(made(world), "replies", "text, agent_id, session_id")
+    assert row == ("First.\n\nLast.", "a1" if is_first else None, t.session)
+
+
+def test_what_only_the_session_that_went_on_has_of_a_reply_is_part_of_it(made: Made) -> None:
+    world = World()
+    first = world.session()
+    ids = {"message": "msg_1", "request": "req_1"}
+    first.reply(text("First."), **ids)
+    second = fork(first, says_so=True, renew=True)
+    second.reply(text("Last."), output=50, **ids)
+    (row,) = columns(made(world), "replies", "text, output_tokens, session_id")
+    assert row == ("First.\n\nLast.", 50, first.session)
+
+
+def test_a_reply_without_tokens_is_one_row_whatever_lines_it_was_written_as(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    call = tool_use(world, "Bash", {"command": "ls"})
+    said(t, "msg_1", "req_1", thinking("hm"), text("One."), call, text("Two."))
+    said(t, "msg_2", None, text("Three."), text("Four."), stop_reason="end_turn")
+    said(t, None, None, text("Five."), text("Six."))
+    said(world.session(), "msg_2", None, text("Elsewhere."))
+    names = "text, thinking, calls, tool_calls, stop_reason, output_tokens, request_id"
+    none = (None, None, 0, None, None, None)
+    assert columns(made(world), "replies", names, "ORDER BY timestamp") == [
+        ("One.\n\nTwo.", "hm", "Bash", 1, None, None, "req_1"),
+        ("Three.\n\nFour.", None, None, 0, "end_turn", None, None),
+        ("Five.", *none),
+        ("Six.", *none),
+        ("Elsewhere.", *none),
+    ]
+
+
+def test_a_reply_of_an_unnamed_model_is_there(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.reply(text("Who am I?"), model=None)
+    names = "text, model, output_tokens"
+    assert columns(made(world), "replies", names) == [("Who am I?", None, None)]
 
 
 def test_the_clients_own_lines_are_no_replies(db: Path) -> None:
