@@ -16,19 +16,35 @@ FROM (
   FROM turns
   UNION ALL
   -- "Question"="answer", "Next question"="next answer". You can now continue ...
-  SELECT finished_at, 'answer',
-    trim(substr(rest, 1, coalesce(
-      nullif(instr(rest, CASE WHEN next IS NULL THEN '". ' ELSE '", "' || next || '"="' END), 0),
-      nullif(instr(rest, '".'), 0), length(rest) + 1) - 1)),
-    question, session_id, turn_id, tool_use_id, 1 + nth
+  -- Answers have quotes and full stops in them. One ends where another question follows, or with the last of
+  -- these words: they are marked by a sign that no text has, which can be searched for from the end.
+  SELECT finished_at, 'answer', trim(substr(answer, 1, length(answer) - (substr(answer, -1) = '"'))), question, session_id, turn_id, tool_use_id, 1 + nth
   FROM (
-    SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, json_extract(q.value, '$.question') AS question, q.key AS nth,
-      json_extract(u.input, '$.questions[' || (q.key + 1) || '].question') AS next,
-      substr(u.result_text, instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="')
-        + length(json_extract(q.value, '$.question')) + 4) AS rest
-    FROM tool_uses u, json_each(CASE WHEN json_valid(u.input) THEN u.input ELSE '{}' END, '$.questions') q
-    WHERE u.name = 'AskUserQuestion' AND u.status = 'ok' AND q.type = 'object'
-      AND instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="') > 0
+    SELECT *, CASE
+        WHEN next > 0 THEN substr(rest, 1, next - 1)
+        WHEN instr(marked, char(1114111)) > 0 THEN
+          replace(substr(marked, 1, length(rtrim(marked, replace(marked, char(1114111), ''))) - 1), char(1114111), words) || iif(words = '".', '"', '')
+        ELSE rest
+      END AS answer
+    FROM (
+      SELECT *, replace(rest, words, char(1114111)) AS marked,
+        (
+          SELECT min(instr(rest, ', "' || json_extract(o.value, '$.question') || '"="')) FROM json_each(questions) o
+          WHERE o.type = 'object' AND instr(rest, ', "' || json_extract(o.value, '$.question') || '"="') > 0
+        ) AS next
+      FROM (
+        SELECT *, CASE WHEN instr(rest, '. You can now continue') > 0 THEN '. You can now continue' ELSE '".' END AS words
+        FROM (
+          SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, json_extract(q.value, '$.question') AS question, q.key AS nth,
+            json_extract(u.input, '$.questions') AS questions,
+            substr(u.result_text, instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="')
+              + length(json_extract(q.value, '$.question')) + 4) AS rest
+          FROM tool_uses u, json_each(CASE WHEN json_valid(u.input) THEN u.input ELSE '{}' END, '$.questions') q
+          WHERE u.name = 'AskUserQuestion' AND u.status = 'ok' AND q.type = 'object'
+            AND instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="') > 0
+        )
+      )
+    )
   )
   UNION ALL
   SELECT finished_at, 'refusal', text, about, session_id, turn_id, tool_use_id, 1

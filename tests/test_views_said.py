@@ -67,6 +67,36 @@ def test_an_answer_and_a_refusal_name_the_call_and_the_request(db: Path) -> None
     ]
 
 
+NOW = "You can now continue with the user's answers in mind."
+
+
+@pytest.mark.parametrize(
+    ("result", "answers"),
+    [
+        (f'"A?"="it says "no". So stop". {NOW}', ['it says "no". So stop']),
+        (
+            f'"A?"="say "x". Then "y".", "B?"="1", "C?"="say "z". "w"". {NOW}',
+            ['say "x". Then "y".', "1", 'say "z". "w"'],
+        ),
+        (f'"A?"="You can: "go on". {NOW} Or not". {NOW}', [f'You can: "go on". {NOW} Or not']),
+        (f'"A?"="one", "C?"="three, not "two". Yes". {NOW}', ["one", 'three, not "two". Yes']),
+        (f'"A?"="red" user notes: dark. Very dark. {NOW}', ['red" user notes: dark. Very dark']),
+        ('"A?"="red". You can now continue with these answers in mind.', ["red"]),
+        ('"A?"="say "x". Please". Go on.', ['say "x". Please']),
+        ('"A?"="red"', ["red"]),
+        ('"A?"="red".', ["red"]),
+    ],
+)
+def test_an_answer_is_whole_whatever_is_in_it(made: Made, result: str, answers: list[str]) -> None:
+    world = World()
+    t = world.session()
+    questions = [{"question": "A?"}, {"question": "B?"}, {"question": "C?"}]
+    before = "User has answered your questions: "
+    t.tool("AskUserQuestion", {"questions": questions}, before + result)
+    rows = columns(made(world), "prompts", "text")
+    assert [said for (said,) in rows] == answers
+
+
 @pytest.mark.parametrize(
     "said",
     [
