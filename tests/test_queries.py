@@ -413,6 +413,58 @@ def test_agents_by_type_and_branches(hand: Path) -> None:
     ]
 
 
+def test_projects_of_one_name_are_told_apart_and_worktrees_are_of_their_repository() -> None:
+    world = World()
+    for n, (folder, cwd) in enumerate(
+        [
+            ("-home-ada-engine", "/home/ada/engine"),
+            ("-home-ada-engine--worktrees-x", "/home/ada/engine/.worktrees/x"),
+            ("-home-bob-engine", "/home/bob/engine"),
+        ]
+    ):
+        t = world.session(folder, cwd=cwd)
+        t.prompt(f"ask {n}")
+        edited(t, f"{cwd}/a.py", 1, 0)
+        said = f"[main abc000{n}] Change {n}\n 1 file changed"
+        t.tool("Bash", {"command": "git commit -am x"}, said, {"stdout": said})
+        t.pr_link(n)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        names = "project, repo_path, turns, sessions, commits, cost_usd"
+        assert answer(one.db, "branch_costs", f"{names}, branch") == [
+            ("engine", "/home/ada/engine", 2, 2, 2, pytest.approx(4 * ONE), "main"),
+            ("engine", "/home/bob/engine", 1, 1, 1, pytest.approx(2 * ONE), "main"),
+        ]
+        names = "repo_path, asked, files_changed, commits, cost_usd"
+        assert answer(one.db, "standup", names) == [
+            (
+                "/home/ada/engine",
+                "- ask 0\n- ask 1",
+                1,  # the same file of the repository
+                "abc0000 Change 0\nabc0001 Change 1",
+                pytest.approx(4 * ONE),
+            ),
+            ("/home/bob/engine", "- ask 2", 1, "abc0002 Change 2", pytest.approx(2 * ONE)),
+        ]
+
+
+def test_numbers_of_any_length_are_left_out_of_errors() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    for number in ("7", "1234567890", "12345678901234567890123", "4" * 100):
+        call = tool_use(world, "Bash", {"command": "make"})
+        t.reply(call)
+        t.result(call["id"], f"error {number} in line 12: {number}", is_error=True)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "error_messages", "errors, message") == [
+            (4, "error # in line #: #"),
+        ]
+
+
 def test_files_that_are_read_again_and_errors_that_come_again() -> None:
     world = World()
     t = world.session()
