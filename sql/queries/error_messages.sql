@@ -14,9 +14,10 @@ SELECT count(*) AS errors, e.tool, e.message, count(DISTINCT e.session_id) AS se
   e.target AS example
 FROM (
   SELECT t.started_at, t.project, t.tool, t.target, t.session_id,
-    replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(
+    -- Each # gets a mark behind it, then every # behind a mark goes with it: one is left of any number.
+    replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(
       substr(said, 1, CASE instr(said, char(10)) WHEN 0 THEN 200 ELSE min(instr(said, char(10)) - 1, 200) END),
-      '0', '#'), '1', '#'), '2', '#'), '3', '#'), '4', '#'), '5', '#'), '6', '#'), '7', '#'), '8', '#'), '9', '#'), '##', '#') AS message
+      '0', '#'), '1', '#'), '2', '#'), '3', '#'), '4', '#'), '5', '#'), '6', '#'), '7', '#'), '8', '#'), '9', '#'), '#', '#' || char(1114111)), char(1114111) || '#', ''), '#' || char(1114111), '#') AS message
   FROM (
     -- "Exit code 1" alone says little; the line after it says more.
     SELECT *, CASE WHEN message LIKE 'Exit code%' AND instr(message, char(10)) > 0
