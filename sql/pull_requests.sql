@@ -3,7 +3,7 @@
 --   project: name of the project
 --   pr_number: its number
 --   pr_url: its address
---   sessions: sessions that made or named it
+--   sessions: sessions that made or named it; of one session or project, all here is its part
 --   turns: human requests that led to it: each counts for the next pull request of its session, or else for the last
 --   commits: commits of these turns
 --   files_changed: files that these turns changed
@@ -15,7 +15,7 @@
 --   cost_usd: cost of these turns in USD; NULL when no request has a price
 --   first_at: when it was first seen
 --   session_id: the session that first made or named it
--- filters: since=last_at until=first_at project=session_id session=session_id
+-- filters: since=last_at until=first_at project=git_operations.session_id session=git_operations.session_id
 -- example: ctxdb query pull_requests --limit 10
 WITH seen AS (
   SELECT coalesce(g.pr_url, s.project_id || '#' || g.pr_number) AS pr, g.session_id, s.project_id, max(g.pr_number) AS pr_number, g.pr_url,

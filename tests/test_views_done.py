@@ -5,11 +5,14 @@ The world is that of viewworld.py; the numbers were counted by hand.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
 from builder import OTHER_PROJECT, World, text, tool_use
+from ctxdb.query.build import Ask, build
 from lab import lab
 from viewlab import columns
 from viewworld import A_PY, MAIN, ONE, SECOND, TWO, edited, handmade
@@ -242,6 +245,28 @@ def test_each_turn_counts_for_one_pull_request(made: Made) -> None:
         (1, 2, 3, 3, pytest.approx(3 * ONE, abs=1e-12)),
         (2, 1, 3, 3, pytest.approx(3 * ONE, abs=1e-12)),
     ]
+
+
+def test_a_pull_request_is_found_by_any_session_that_had_to_do_with_it(made: Made) -> None:
+    world = World()
+    first, second = world.session(), world.session(OTHER_PROJECT, cwd="/home/ada/other")
+    for t, prompts in ((first, ("a", "b")), (second, ("review",))):
+        for prompt in prompts:
+            t.prompt(prompt)
+            t.reply(text("done"))
+        t.pr_link(1)
+    second.prompt("next")
+    second.pr_link(2)
+    with closing(sqlite3.connect(made(world))) as conn:
+        for how, expected in (
+            ({"session": first.session}, [(1, 1, 2)]),
+            ({"session": second.session}, [(2, 1, 1), (1, 1, 1)]),
+            ({"project": "/home/ada/other"}, [(2, 1, 1), (1, 1, 1)]),
+            ({}, [(2, 1, 1), (1, 2, 3)]),
+        ):
+            asked = build(Ask("pull_requests", columns="pr_number,sessions,turns", **how), conn)
+            rows = conn.execute(asked.sql, asked.values).fetchall()
+            assert [row[:3] for row in rows] == expected
 
 
 # -- agents ----------------------------------------------------------------------------------------
