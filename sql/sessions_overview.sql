@@ -57,8 +57,8 @@ LEFT JOIN (
 LEFT JOIN (
   SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
     sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
-    sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(cost) FILTER (WHERE is_sidechain) AS cost_of_agents,
-    count(*) FILTER (WHERE is_sidechain) AS requests_of_agents, count(price_id) FILTER (WHERE is_sidechain) AS priced_of_agents,
+    sum(output_tokens) AS output_tokens, sum(cost) AS cost, sum(cost) FILTER (WHERE agent_id IS NOT NULL) AS cost_of_agents,
+    count(*) FILTER (WHERE agent_id IS NOT NULL) AS requests_of_agents, count(price_id) FILTER (WHERE agent_id IS NOT NULL) AS priced_of_agents,
     min(model) AS first_model, max(model) AS last_model
   FROM _costs
   WHERE session_id IN (SELECT id FROM sessions) -- so that a period reads no more than it shows

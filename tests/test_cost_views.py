@@ -299,6 +299,23 @@ def test_a_session_with_requests_of_subagents_alone_has_no_cost_of_its_own() -> 
             assert where.rows(f"SELECT cost_usd, cost_own_usd FROM {view}") == [(0.005, 0.0)]
 
 
+def test_a_request_that_an_agent_made_first_is_the_agents_in_every_view() -> None:
+    """Another session's main thread tells of it too, and its record wins: it has no say in whose."""
+    world = World()
+    t = world.session()
+    answer(t, "claude-opus-5", tokens=used(0, 100))
+    ids = {"message": "msg_z", "request": "req_z"}
+    answer(t.agent_file("a1"), "claude-haiku-4-5", tokens=used(0, 1000), **ids)
+    answer(world.session(), "claude-haiku-4-5", tokens=used(0, 1000), **ids)
+    with lab() as where:
+        world.write(where.root)
+        where.sync()
+        for view in ("usage_by_session", "sessions_overview"):
+            of_it = f"SELECT cost_usd, cost_own_usd FROM {view} WHERE session_id = '{t.session}'"
+            assert where.rows(of_it) == [(0.0075, 0.0025)]
+        assert where.rows("SELECT cost_usd FROM subagent_runs") == [(0.005,)]
+
+
 def test_the_cache_saves_what_the_same_tokens_would_cost_as_input() -> None:
     world = World()
     t = world.session()

@@ -71,8 +71,9 @@ def test_sessions_projects_turns_and_hours_cost_what_all_requests_cost(one: Ask)
         assert one(f"SELECT sum(cost_usd) FROM {view}") == pytest.approx(total)
     in_turns = "SELECT sum(cost) / 1e12 FROM _costs WHERE turn_id IS NOT NULL"
     assert one("SELECT sum(cost_usd) FROM turns_overview") == pytest.approx(one(in_turns))
-    own = "SELECT sum(cost) / 1e12 FROM _costs WHERE NOT is_sidechain"
-    assert one("SELECT sum(cost_own_usd) FROM sessions_overview") == pytest.approx(one(own))
+    own = "SELECT sum(cost) / 1e12 FROM _costs WHERE agent_id IS NULL"
+    for view in ("sessions_overview", "usage_by_session"):
+        assert one(f"SELECT sum(cost_own_usd) FROM {view}") == pytest.approx(one(own))
     agents = "SELECT sum(cost) / 1e12 FROM _costs WHERE agent_id IS NOT NULL"
     assert one("SELECT sum(cost_usd) FROM subagent_runs") == pytest.approx(one(agents))
 
