@@ -300,7 +300,7 @@ def test_a_session_with_requests_of_subagents_alone_has_no_cost_of_its_own() -> 
 
 
 def test_a_request_that_an_agent_made_first_is_the_agents_in_every_view() -> None:
-    """Another session's main thread tells of it too, and its record wins: it has no say in whose."""
+    """Another session's main thread tells of it too, and its record wins; whose it is stays."""
     world = World()
     t = world.session()
     answer(t, "claude-opus-5", tokens=used(0, 100))
