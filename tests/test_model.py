@@ -109,6 +109,7 @@ class Transcripts(RuleBasedStateMachine):
         self.trash: dict[Path, bytes] = {}
         self.seen = Seen()
         self.backups: list[tuple[bytes, Seen]] = []
+        self.has_changed = False  # a line says something else than it did
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -257,6 +258,7 @@ class Transcripts(RuleBasedStateMachine):
         spent = data.draw(st.integers(11, 99), label="tokens")
         changed = content.replace(b'"input_tokens":10', b'"input_tokens":%d' % spent)
         if changed != content:
+            self.has_changed = True
             self.rewrite(path, changed, in_place=False)
 
     @precondition(lambda self: self.files())
@@ -343,7 +345,8 @@ class Transcripts(RuleBasedStateMachine):
         self.lab.sync()
         self.must_hold_what_was_seen()
         self.offsets_must_be_right()
-        self.lab.must_verify(again=True)
+        # What has changed in the middle of a long file, and nowhere else, only verify notices.
+        self.lab.must_verify(again=not self.has_changed)
         self.another_sync_must_do_nothing()
 
     def must_hold_what_was_seen(self) -> None:
