@@ -121,6 +121,39 @@ def test_case_29_other_content_of_equal_size_and_time_is_noticed(world: World) -
     world.settled([0, 1, 2, 3])
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("keeps_time", [False, True])
+def test_case_29_a_password_blacked_out_in_the_middle_of_a_file_is_noticed(
+    world: World, in_place: bool, keeps_time: bool
+) -> None:
+    data = long_lines(*range(20))
+    world.write(data)
+    world.sync()
+    before = world.main.stat()
+    edited = data.replace(b"line 00010", b"LINE XXXXX")
+    assert edited != data
+    new = world.main if in_place else world.file("new.tmp")
+    new.write_bytes(edited)
+    if keeps_time:
+        os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+    os.replace(new, world.main)
+    assert world.main.stat().st_size == before.st_size
+    assert world.sync().rewritten_files == 1
+    assert world.one("SELECT count(*) FROM messages WHERE text LIKE '%line 00010%'") == 0
+    assert world.one("SELECT count(*) FROM messages WHERE text LIKE '%LINE XXXXX%'") == 1
+    assert world.one("SELECT count(*) FROM messages") == 20
+    world.sound()
+
+
+def test_case_29_a_file_that_was_only_touched_is_not_read_again(world: World) -> None:
+    world.write(long_lines(*range(20)))
+    world.sync()
+    world.main.touch()
+    done = world.sync()
+    assert (done.rewritten_files, done.lines_read) == (0, 0)
+    world.settled(range(20))
+
+
 def test_case_29_content_changed_in_place_with_its_time_set_back_is_noticed(world: World) -> None:
     world.write(long_lines(0, 1, 2))
     world.sync()

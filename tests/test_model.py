@@ -345,7 +345,7 @@ class Transcripts(RuleBasedStateMachine):
         self.lab.sync()
         self.must_hold_what_was_seen()
         self.offsets_must_be_right()
-        # What has changed in the middle of a long file, and nowhere else, only verify notices.
+        # What has changed in the middle of a long file that has grown too, only verify notices.
         self.lab.must_verify(again=not self.has_changed)
         self.another_sync_must_do_nothing()
 

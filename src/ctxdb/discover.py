@@ -54,6 +54,11 @@ class FoundFile:
     mtime_ns: int
     ctime_ns: int
 
+    @property
+    def numbers(self) -> tuple[int, int, int, int, int]:
+        """As numbers_of gives them."""
+        return self.dev, self.ino, self.size, self.mtime_ns, self.ctime_ns
+
 
 @dataclass(frozen=True, slots=True)
 class Role:

@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 
 from ctxdb.discover import FoundFile, Scan, covers, numbers_of, store_path
 from ctxdb.identity import Verdict, is_renamed, judge, open_regular, same_stat
+from ctxdb.progress import NullProgress, Progress
 from ctxdb.report import SyncReport
 from ctxdb.sidecars import read_meta, read_sessions_index
 from ctxdb.store import sessions, sources
 from ctxdb.store.connection import write_transaction
 
+MUCH_BYTES = 16 << 20  # to look through again: as long as a second
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -37,6 +39,8 @@ class Work:
 class Look:
     """Compares what was found with what is known."""
 
+    progress: Progress = NullProgress()
+
     def __init__(self, conn: sqlite3.Connection) -> None:
         self.conn = conn
         self.report = SyncReport()
@@ -57,6 +61,13 @@ class Look:
         by_inode = inodes_of(gone.values())
         work: list[Work] = []
         self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
+        again = sum(
+            known[path].file.offset
+            for path, file in changed
+            if path in known and may_be_edited(known[path], file.numbers)
+        )
+        if again > MUCH_BYTES:  # all files, perhaps, have been copied from another disk
+            self.progress.start(again, "Looking for changes")
         if self.has_changes:
             with write_transaction(self.conn):
                 for path, file in changed:
@@ -104,6 +115,8 @@ class Look:
                     self.report.new_files += 1
             sources.forget_unreadable(self.conn, item)
             verdict = judge(item.known, now, fd)
+            if verdict is not Verdict.REWRITTEN and self._is_edited(item, now):
+                verdict = Verdict.REWRITTEN
             if verdict is Verdict.REWRITTEN:
                 sources.begin_again(self.conn, item.file)
                 self.report.rewritten_files += 1
@@ -119,6 +132,17 @@ class Look:
             return None
         finally:
             os.close(fd)
+
+    def _is_edited(self, item: sources.KnownFile, now: os.stat_result) -> bool:
+        """Whether a file that has not grown, and may have been written to, differs in its middle.
+
+        Someone has blacked out a password, say: head and tail are as they were, and so is the size.
+        """
+        if not may_be_edited(item, numbers_of(now)):
+            return False
+        from ctxdb.verify.lines import has_same_lines  # seldom needed
+
+        return not has_same_lines(self.conn, item.file.id, self.progress)
 
     def _unreadable(self, item: sources.KnownFile | None, file: FoundFile, error: OSError) -> None:
         reason = (error.strerror or str(error)).lower()
@@ -169,6 +193,13 @@ def inodes_of(
         if item.known.ino:
             found.setdefault((item.known.dev, item.known.ino), []).append(item)
     return found
+
+
+def may_be_edited(item: sources.KnownFile, now: tuple[int, int, int, int, int]) -> bool:
+    """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime)."""
+    known = item.known
+    before = (known.dev, known.ino, known.size, known.mtime_ns, known.ctime_ns)
+    return known.offset > 0 and now[2] <= known.size and now != before
 
 
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:

@@ -17,10 +17,24 @@ from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
 from ctxdb.store.rows import SAID_BY_LINE
+from ctxdb.store.usage import LINE_COLUMNS
 from ctxdb.verify.report import VerifyReport
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
+
+
+_FILES = (
+    'SELECT id, path, path_bytes, session_id, agent_id, "offset", lines, bad_lines, skipped_lines,'
+    " mark, missing_since FROM source_files"
+)
+
+
+def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
+    """Whether a file's lines, as far as they are stored, say what they said."""
+    check = LineCheck(conn, progress)
+    check.check_file(conn.execute(f"{_FILES} WHERE id = ?", (file_id,)).fetchone())
+    return file_id in check.read and check.report.ok
 
 
 class LineCheck:
@@ -36,18 +50,16 @@ class LineCheck:
         """Compare every file below the roots, or every file."""
         files = [
             row
-            for row in self.conn.execute(
-                'SELECT id, path, path_bytes, session_id, agent_id, "offset", lines, bad_lines,'
-                " skipped_lines, mark, missing_since FROM source_files ORDER BY path"
-            ).fetchall()
+            for row in self.conn.execute(f"{_FILES} ORDER BY path").fetchall()
             if roots is None or any(row[1].startswith(root.rstrip("/") + "/") for root in roots)
         ]
         self.progress.start(sum(row[5] for row in files), "Verifying")
         for row in files:
-            self._file(row)
+            self.check_file(row)
         self._invariants()
 
-    def _file(self, row: tuple[Any, ...]) -> None:
+    def check_file(self, row: tuple[Any, ...]) -> None:
+        """Compare one file, by its row."""
         file_id, path, path_bytes, session_id, agent_id, offset, lines, bad, skipped = row[:9]
         mark, missing_since = row[9:]
         try:
@@ -238,12 +250,8 @@ class LineCheck:
             own = found is not None and found[0] == message_id
             if found is None or (own and found[1:] != (result.text, result.status)):
                 self.report.differ(f"{path} at byte {record.start}: result {result.tool_use_id}")
-        lines = self.conn.execute(
-            "SELECT count(*), sum(output_tokens) FROM _usage_lines WHERE message_id = ?",
-            (message_id,),
-        ).fetchone()
-        usage = record.usage or []
-        if lines != (len(usage), sum(line[4] for line in usage) if usage else None):
+        told = self.conn.execute(_TOLD, (message_id,)).fetchall()
+        if told != (record.usage or []):
             self.report.differ(f"{path} at byte {record.start}: usage differs")
 
     def _invariants(self) -> None:
@@ -253,6 +261,9 @@ class LineCheck:
             if wrong:
                 self.report.differ(f"{wrong:,} {text}")
 
+
+# What a message tells of requests, without the names of these.
+_TOLD = f"SELECT {', '.join(LINE_COLUMNS[3:])} FROM _usage_lines WHERE message_id = ? ORDER BY part"
 
 _INVARIANTS = (
     (
