@@ -196,10 +196,18 @@ def inodes_of(
 
 
 def may_be_edited(item: sources.KnownFile, now: tuple[int, int, int, int, int]) -> bool:
-    """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime)."""
+    """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime).
+
+    Another inode alone says nothing: copies have one that keep their times, and on some network
+    file systems every file has, each time.
+    """
     known = item.known
-    before = (known.dev, known.ino, known.size, known.mtime_ns, known.ctime_ns)
-    return known.offset > 0 and now[2] <= known.size and now != before
+    dev, ino, size, mtime_ns, ctime_ns = now
+    if not known.offset or size > known.size:
+        return False
+    if mtime_ns != known.mtime_ns:
+        return True
+    return (dev, ino) == (known.dev, known.ino) and ctime_ns != known.ctime_ns
 
 
 def differs(item: sources.KnownFile | None, file: FoundFile) -> bool:
