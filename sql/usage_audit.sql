@@ -1,5 +1,5 @@
 -- How many lines of the transcripts did each billed request fold into one, and why?
---   why: told once; streamed: one line per content block of a reply; advisor: a call inside another request; copied: resumed, forked or repeated history; replayed: a side question that repeats the main thread
+--   why: told once; streamed: one line per content block of a reply; repeated: several sessions or agents tell of it, in lines of their own; advisor: a call inside another request; copied: resumed or forked history; replayed: a side question that repeats the main thread
 --   lines_each: lines that tell of one request; of copied, copies of them; NULL where it varies
 --   requests: requests of which that is so; one that is streamed and copied is in both rows; of replayed, those of which nothing is left
 --   lines: lines in all
@@ -10,15 +10,19 @@
 --   example: one of these requests, as request_key
 -- example: ctxdb query usage_audit
 WITH counted AS MATERIALIZED (
-  SELECT is_advisor, lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,
+  SELECT is_advisor, is_repeated, lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,
     count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final, max(id) AS one
   FROM (
-    SELECT instr(request_key, '|adv ') > 0 AS is_advisor, lines AS lines_each, output_tokens, price_id, output_is_final, id
-    FROM _costs LIMIT -1 -- keys are then looked into before rows are sorted into groups, and not carried along
+    SELECT instr(request_key, '|adv ') > 0 AS is_advisor, lines > 1 AND instr(request_key, '|adv ') = 0 AND EXISTS (
+        SELECT 1 FROM _usage_lines l JOIN messages ON messages.id = l.message_id
+        WHERE l.request_key = c.request_key -- an agent of a session that has it in its main thread only replays it
+          AND (messages.session_id IS NOT c.session_id OR c.agent_id IS NOT NULL AND messages.agent_id IS NOT c.agent_id)
+      ) AS is_repeated, lines AS lines_each, output_tokens, price_id, output_is_final, id
+    FROM _costs c LIMIT -1 -- keys are then looked into before rows are sorted into groups, and not carried along
   )
-  GROUP BY is_advisor, lines_each
+  GROUP BY is_advisor, is_repeated, lines_each
 )
-SELECT CASE WHEN is_advisor THEN 'advisor' WHEN lines_each = 1 THEN 'told once' ELSE 'streamed' END AS why,
+SELECT CASE WHEN is_advisor THEN 'advisor' WHEN lines_each = 1 THEN 'told once' WHEN is_repeated THEN 'repeated' ELSE 'streamed' END AS why,
   lines_each, requests, requests * lines_each AS lines, requests * (lines_each - 1) AS lines_folded, output_tokens,
   requests_unpriced, requests_not_final, (SELECT u.request_key FROM usage u WHERE u.id = one) AS example
 FROM counted

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder import World
+from builder import World, text
 from ctxdb.model_ladder import candidates
 from ctxdb.query.build import Ask, build
 from ctxdb.uncertain import Sums
@@ -367,6 +367,26 @@ def test_the_audit_shows_replies_that_a_side_question_replays() -> None:
     assert rows == [("told once", 2, 2, 0), ("replayed", 1, 1, 1)]
 
 
+def test_the_audit_tells_replies_that_two_sessions_or_agents_tell_of_from_streamed_ones() -> None:
+    world = World()
+    t, other = world.session(), world.session()
+    answer(t, "claude-opus-5", message="msg_1", request="req_1")
+    answer(other, "claude-opus-5", message="msg_1", request="req_1")
+    for agent in ("a1", "a2"):
+        answer(t.agent_file(agent), "claude-opus-5", message="msg_2", request="req_2")
+    t.reply(text("one"), text("two"), message="msg_3", request="req_3")
+    answer(t.agent_file("btw1"), "claude-opus-5", message="msg_3", request="req_3")
+    with lab() as where:
+        world.write(where.root)
+        where.sync()
+        rows = where.rows("SELECT why, lines_each, requests, lines, lines_folded FROM usage_audit")
+    assert sorted(rows, key=repr) == [
+        ("repeated", 2, 2, 4, 2),
+        ("replayed", None, 0, 1, 1),
+        ("streamed", 2, 1, 2, 1),
+    ]
+
+
 def test_absurd_counts_break_no_sum() -> None:
     uses: list[tuple[Any, ...]] = [(n, "claude-opus-5", "a", None, 0, True) for n in range(600)]
     with memory(uses) as conn:
@@ -392,6 +412,8 @@ def test_no_view_scans_messages_to_sum_money(demo: Path, view: str) -> None:
         assert all(
             step.startswith("SEARCH messages USING INDEX messages_notices") for step in looked
         )
+    elif view == "usage_audit":  # whose lines they are, one by one
+        assert all(step.startswith("SEARCH messages USING INTEGER PRIMARY KEY") for step in looked)
     else:
         assert not looked
 
