@@ -100,6 +100,7 @@ def answer(call: Call) -> str:
     text = call.result or ""
     if call.name == "AskUserQuestion" and call.status == "ok":
         text = text.removeprefix("User has answered your questions: ")
+        text = text.removeprefix("Your questions have been answered: ")
         return text.partition(" You can now continue with the user's answers in mind")[0]
     if call.status == "rejected":
         _, found, said = text.partition("the user said:")

@@ -55,11 +55,9 @@ _SESSIONS_AND_SESSIONS = (
         " ON t.tool_use_id = a.tool_use_id WHERE t.session_id <> a.session_id"
     ),
 )
-# Lines that a rewritten file no longer has: their rows are kept. And entries of a session that
-# stands in two files, of which the first one by name was to own them: one was renamed since.
-_NOT_AS_BEFORE = (
-    "SELECT DISTINCT session_id, source_file_id FROM messages WHERE byte_length < 0",
-    "SELECT DISTINCT session_id, source_file_id FROM events WHERE byte_length < 0",
+# Entries of a session that stands in two files, of which the first one by name was to own them: one
+# was renamed since.
+_RENAMED = (
     (
         "SELECT DISTINCT m.session_id, m.source_file_id FROM message_copies c JOIN messages m"
         " ON m.id = c.message_id AND m.session_id IS c.session_id AND m.timestamp IS c.timestamp"
@@ -105,9 +103,13 @@ class _Groups:
 def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
     """What follows from these files alone, as the database says it."""
     sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
-    files = {file for (file,) in conn.execute("SELECT id FROM source_files")}
-    lost: list[Node] = [("file", file) for file in files - readable]
-    for sql in _NOT_AS_BEFORE:
+    generations = dict(conn.execute("SELECT id, generation FROM source_files"))
+    files = set(generations)
+    # Of a file that was rewritten, what its old lines said is kept, in places that no line shows.
+    lost: list[Node] = [
+        ("file", file) for file, n in generations.items() if n or file not in readable
+    ]
+    for sql in _RENAMED:
         for session, file in conn.execute(sql):
             lost += [("session", session or ""), ("file", file)]
     if not lost:
