@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import stat
@@ -157,6 +158,20 @@ def test_a_forked_worker_does_not_keep_the_lock_of_its_parent(db: Path) -> None:
         worker.join()
         for fd in (ready_out, ready_in, go_on_out, go_on_in):
             os.close(fd)
+
+
+def test_what_a_killed_process_forked_a_moment_before_is_waited_for(db: Path) -> None:
+    db.parent.mkdir(parents=True, exist_ok=True)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    lock_path(db).write_bytes(b"%d 0.1.0\n" % gone.pid)
+    held = os.open(lock_path(db), os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as the child of it holds it, which has not run yet
+    letting_go = threading.Timer(0.1, os.close, (held,))
+    letting_go.start()
+    with WriterLock(db):
+        assert current_writer(db) == Writer(os.getpid(), __version__)
+    letting_go.join()
 
 
 def test_a_symbolic_link_in_place_of_the_lock_file_is_refused(db: Path, tmp_path: Path) -> None:

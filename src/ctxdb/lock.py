@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import stat
+import time
 import weakref
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -21,6 +22,9 @@ from ctxdb.errors import CtxdbError, LockHeld, UnsafeDatabase
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
+
+
+ORPHAN_SECONDS = 2.0
 
 
 class Writer(NamedTuple):
@@ -98,12 +102,20 @@ class WriterLock:
         return fd
 
     def _flock(self, fd: int) -> None:
+        give_up = time.monotonic() + ORPHAN_SECONDS
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if self.wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            writer = _parse(os.pread(fd, 100, 0))
-            pid, version = writer or (None, "")
-            raise LockHeld(self.db_path, pid, version) from None
+            while True:
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | (0 if self.wait else fcntl.LOCK_NB))
+                except BlockingIOError:
+                    writer = _parse(os.pread(fd, 100, 0))
+                    pid, version = writer or (None, "")
+                    # What a process forked just before it was killed lets go when it first runs.
+                    if pid is None or _is_alive(pid) or time.monotonic() > give_up:
+                        raise LockHeld(self.db_path, pid, version) from None
+                    time.sleep(0.01)
+                else:
+                    return
         except OSError as e:
             # Some network file systems have no locks. Two writers would still not corrupt the
             # database, SQLite sees to that, but there SQLite has no locks either.
@@ -164,13 +176,17 @@ def current_writer(db_path: Path) -> Writer | None:
         return None
     if writer is None:
         return None
+    return writer if _is_alive(writer.pid) else None
+
+
+def _is_alive(pid: int) -> bool:
     try:
-        os.kill(writer.pid, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
-        return None
+        return False
     except PermissionError:
-        pass  # alive, and not ours
-    return writer
+        pass  # and not ours
+    return True
 
 
 def _parse(text: bytes) -> Writer | None:
