@@ -33,6 +33,7 @@ class _Stored:
     start: int
     length: int  # negative: the line is no longer there
     new: int = -1  # index in EventRows.new of a row that this batch brings
+    taker: Event | None = None  # the line of this batch that a stored row names by now
 
 
 EVENT_COLUMNS = (  # after id and source_file_id: see event_values
@@ -147,8 +148,11 @@ class EventRows:
             self.touched.retell.update((found.file_id, file.id))
             if event.type == "pr-link" and (event.session_id or file.session_id):
                 self.touched.pulls.add(event.session_id or file.session_id or "")
-            if found.length > 0:
+            if found.taker is not None:  # a line of this batch, which is not counted yet
+                del self.ids[id(found.taker)]
+            elif found.length > 0:
                 shift_count(self.conn, _line(found.file_id, found.start, event), "stored", "copy")
+            found.taker = event
         found.file_id, found.rank = file.id, _rank(file)
         found.start, found.length = event.start, event.length
         self.ids[id(event)] = found.id

@@ -55,6 +55,11 @@ _SESSIONS_AND_SESSIONS = (
         " ON t.tool_use_id = a.tool_use_id WHERE t.session_id <> a.session_id"
     ),
 )
+# Sessions without a folder of their own, each with one that says where its project is.
+_GUESSING = (
+    "SELECT s.id, o.id FROM sessions s JOIN sessions o ON o.project_id = s.project_id"
+    " AND o.cwd IS NOT NULL WHERE s.cwd IS NULL"
+)
 # Entries of a session that stands in two files, of which the first one by name was to own them: one
 # was renamed since.
 _RENAMED = (
@@ -123,7 +128,14 @@ def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
         for one, other in conn.execute(sql):
             groups.link(("session", one), ("session", other))
     tops = {groups.top(node) for node in lost}
-    kept = {session for session in sessions if groups.top(("session", session)) not in tops}
+    kept: set[str] = set()
+    guessing = conn.execute(_GUESSING).fetchall()
+    while True:
+        kept = {session for session in sessions if groups.top(("session", session)) not in tops}
+        more = {groups.top(("session", one)) for one, other in guessing if other not in kept}
+        if more <= tops:
+            break
+        tops |= more
     return Reach(
         kept,
         {file for file in files if groups.top(("file", file)) not in tops},
