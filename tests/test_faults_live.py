@@ -21,9 +21,11 @@ from typing import Any
 
 import pytest
 
+from ctxdb.discover import scan
 from ctxdb.live import health as beats
 from ctxdb.live import loop, mounts, watching
 from ctxdb.live.daemon import Daemon
+from ctxdb.live.database import Database
 from ctxdb.live.turn import Turn
 from ctxdb.lock import WriterLock
 from live_lab import (
@@ -712,6 +714,35 @@ def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world
         has(world, 4)
         until(lambda: "file was replaced" in live.stderr())
     world.settled(range(4))
+
+
+def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: World) -> None:
+    """Here the log was moved into the file before, and begun again: SQLite would leave it there."""
+    world.write(lines(*range(50)))
+    world.sync()
+    backup = world.db.with_name("backup.db")
+    with world.connect() as conn:
+        conn.execute("VACUUM INTO ?", (str(backup),))
+    database = Database(world.db)
+    database.open()
+    world.append(lines(*range(50, 2000)))
+    for n in range(2000, 2400, 100):
+        Turn(database.conn).take(scan((str(world.root),)).files)
+        database.checkpoint()
+        world.append(lines(*range(n, n + 100)))
+    Turn(database.conn).take(scan((str(world.root),)).files)
+    database.note()
+    assert database.wal_bytes() > 0
+    assert database.changed() is None
+    backup.replace(world.db)
+    assert database.changed() == "the database file was replaced"
+    database.drop()
+    database.open()
+    assert database.conn.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    assert count(world) == 50
+    database.drop()
+    world.sync()
+    world.settled(range(2400))
 
 
 EMPTY_LOG = """

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +26,7 @@ from ctxdb.verify import VerifyReport, again, verify
 from ctxdb.verify.compare import TABLES
 from lab import Lab, lab
 from snapshot import BOOKKEEPING, public_tables
+from world import run_python
 
 
 @pytest.fixture(scope="module")
@@ -286,19 +287,65 @@ def test_without_room_for_a_second_database_the_lines_are_compared(
     assert any("was not compared" in line for line in report.lines())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_in_a_folder_that_cannot_be_written_to_the_lines_are_compared() -> None:
+def test_where_no_file_can_be_made_beside_the_database_the_lines_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world, _, _ = two_sessions()
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError
+
     with lab() as one:
         put(world, one)
         one.sync()
-        one.db.parent.chmod(0o500)
-        try:
-            report = checked(one)
-        finally:
-            one.db.parent.chmod(0o700)
+        monkeypatch.setattr(Path, "mkdir", refuse)
+        monkeypatch.setattr(Path, "touch", refuse)
+        report = checked(one)
     assert report.ok
     assert report.not_made_again is not None
+    assert "cannot be written to" in report.not_made_again
+
+
+def test_when_the_disk_is_full_in_the_end_the_lines_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, _, _ = two_sessions()
+
+    def fill(*_: Any) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(again, "_fill", fill)
+    with lab() as one:
+        put(world, one)
+        one.sync()
+        report = checked(one)
+    assert report.ok
+    assert report.not_made_again is not None
+    assert "disk is full" in report.not_made_again
+    assert report.lines_read > 0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_ended_from_outside_it_leaves_nothing_behind(ending: signal.Signals) -> None:
+    with lab() as one:
+        write_demo(one.root)
+        one.sync()
+        code = """
+import os, signal, sys
+from ctxdb.verify import again
+ending = int(sys.argv.pop())
+def fill(*_):
+    os.kill(os.getpid(), ending)
+    signal.pause()
+again._fill = fill
+from ctxdb.entry import main
+main()
+"""
+        done = run_python(code, "--db", one.db, "verify", "--root", one.root, str(int(ending)))
+        assert done.returncode == 128 + ending
+        assert list(one.db.parent.glob(".verifying*")) == []
 
 
 @settings(max_examples=8, derandomize=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from ctxdb.commands.common import AsJson, Roots
@@ -25,6 +26,9 @@ def verify(ctx: Context, root: Roots = None, *, as_json: AsJson = False) -> int:
     """
     from ctxdb.verify import verify as check
 
+    # Whoever closes the terminal leaves no second database behind either.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _: sys.exit(128 + number))
     progress = progress_on(sys.stderr)
     try:
         report = check(load(ctx.db, root), progress, only_roots=bool(root))

@@ -115,12 +115,18 @@ class Database:
         if conn is None:
             return
         log = _identity(self.wal)
-        if _identity(self.path) != self._file and log is not None and log != self._log:
+        is_other = _identity(self.path) != self._file
+        if is_other and log is not None and log != self._log:
             # Closing would remove the -wal by its name, and that is another database's by now.
             self.abandoned.append(conn)
             return
         with suppress(sqlite3.Error):
             conn.close()
+        if is_other and log is not None and _identity(self.wal) == log:
+            # The log of the file that is gone, which SQLite leaves: it would be read into this one.
+            for side in (self.wal, self.path.with_name(self.path.name + "-shm")):
+                with suppress(OSError):
+                    side.unlink()
 
     def checkpoint(self, *, truncate: bool = False) -> None:
         """Move what is in the log into the database, as far as readers allow."""

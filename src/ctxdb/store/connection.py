@@ -60,8 +60,12 @@ def _make_private(path: Path) -> None:
     for suffix in SIDE_FILES:
         side = path.with_name(path.name + suffix)
         try:
-            if stat.S_IMODE(side.lstat().st_mode) & 0o077:
-                side.chmod(0o600)
+            mode = stat.S_IMODE(side.lstat().st_mode)
+            # A database that its owner may not write to stays so; what SQLite has made beside one
+            # is as it was at that time.
+            private = mode & 0o700 if not suffix else 0o600
+            if mode & 0o077 or mode != private:
+                side.chmod(private)
         except FileNotFoundError:
             continue
         except OSError as e:
@@ -130,7 +134,7 @@ def naming_damage(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as e:
         code = getattr(e, "sqlite_errorcode", 0) & 0xFF
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_READONLY):
             raise _read_error(path, e) from e
         raise
 

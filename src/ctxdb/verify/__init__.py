@@ -44,7 +44,8 @@ def verify(
         place_beside(config.db_path) as second,
     ):
         refuse_newer(conn, config.db_path)
-        conn.execute("ATTACH ? AS second", (f"{second.as_uri()}?mode=ro",))
+        if second.exists():
+            conn.execute("ATTACH ? AS second", (f"{second.as_uri()}?mode=ro",))
         conn.execute("BEGIN")
         check = LineCheck(conn, progress)
         check.run(config.roots if only_roots else None)

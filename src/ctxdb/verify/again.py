@@ -81,6 +81,15 @@ def make_again(first: sqlite3.Connection, path: Path, wanted: set[int], progress
     free = shutil.disk_usage(path.parent).free
     if free < pages * size:
         raise NoRoom(f"it takes {pages * size >> 20:,} MB beside the database, {free >> 20:,} free")
+    try:
+        _fill(first, path, wanted, progress)
+    except sqlite3.OperationalError as e:
+        if e.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            raise
+        raise NoRoom(f"{path.parent.parent}: {e}") from e
+
+
+def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress) -> None:
     with closing(open_aside(path)) as conn:
         prepare(conn, path)
         with write_transaction(conn):
