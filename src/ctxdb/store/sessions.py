@@ -240,13 +240,14 @@ def folder_name(path: str) -> str:
 
     It counts and hashes UTF-16 units, as JavaScript does.
     """
-    units = path.encode("utf-16-le", "surrogatepass")
-    chars = [int.from_bytes(units[i : i + 2], "little") for i in range(0, len(units), 2)]
-    name = "".join(chr(c) if c < 128 and chr(c).isalnum() else "-" for c in chars)
+    units: list[int] = []
+    for c in map(ord, path):
+        units += [c] if c <= 0xFFFF else [0xD7C0 + (c >> 10), 0xDC00 + (c & 0x3FF)]
+    name = "".join(chr(c) if c < 128 and chr(c).isalnum() else "-" for c in units)
     if len(name) <= MAX_FOLDER_NAME:
         return name
     hashed = 0
-    for c in chars:
+    for c in units:
         hashed = (hashed * 31 + c) & 0xFFFFFFFF
     number = abs(hashed - (1 << 32) if hashed >> 31 else hashed)
     digits = ""
