@@ -626,6 +626,37 @@ def test_case_63_a_database_that_cannot_be_written_is_named_with_what_to_do(what
         assert "rmission denied" in told or "chmod u+w" in told
 
 
+@pytest.mark.parametrize("mode", [0o444, 0o400])
+def test_case_63_a_database_that_its_owner_made_read_only_stays_so_until_he_changes_it(
+    mode: int,
+) -> None:
+    from ctxdb.errors import CtxdbError
+
+    with public_world() as world:
+        world.write(lines(0))
+
+        def first() -> None:
+            world.sync()
+            world.db.chmod(mode)
+
+        def then() -> list[str]:
+            told = []
+            try:
+                world.sync()
+            except CtxdbError as e:
+                told.append(f"{e.exit_code} {e}")
+            world.db.chmod(0o600)
+            world.sync()
+            return told + world.texts()
+
+        as_nobody(first)
+        world.append(lines(1))
+        (why, *said) = as_nobody(then)
+        assert why.startswith(f"1 {world.db}: ")
+        assert "chmod u+w" in why
+        assert said == texts([0, 1])
+
+
 def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
