@@ -107,6 +107,21 @@ def test_case_28_a_new_tail_behind_an_old_head_is_noticed(world: World) -> None:
     world.settled([0, 1, 2, 3, 12, 13, 14])
 
 
+def test_case_27_an_event_of_a_truncated_file_and_of_its_copy_counts_once(world: World) -> None:
+    event = b'{"type": "mode", "mode": "plan", "sessionId": "%s"}\n' % world.main.stem.encode()
+    world.write(event + long_lines(0, 1, 2))
+    world.sync()
+    world.write(event + long_lines(0))
+    # A folder that is read after the first one and stands before it by name.
+    copy = world.file(f"{world.main.parent.name}-c/{world.main.name}")
+    shutil.copyfile(world.main, copy)
+    assert str(copy) < str(world.main)
+    world.sync()
+    assert world.one("SELECT sum(lines) FROM line_counts WHERE type = 'mode'") == 2
+    assert world.one("SELECT sum(lines) FROM line_counts WHERE outcome = 'stored'") == 2
+    assert world.verify().shown == []
+
+
 def test_case_29_other_content_of_equal_size_and_time_is_noticed(world: World) -> None:
     world.write(long_lines(0, 1, 2))
     world.sync()
