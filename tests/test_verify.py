@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,9 +77,12 @@ def two_sessions() -> tuple[World, Any, Any]:
     return world, *sessions
 
 
-def put(world: World, one: Lab) -> None:
-    for name, data in world.contents().items():
-        one.put(name, data)
+@contextmanager
+def synced(world: World) -> Iterator[Lab]:
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        yield one
 
 
 # -- what is right ---------------------------------------------------------------------------------
@@ -95,9 +98,7 @@ def test_the_demo_is_as_its_transcripts_say(demo: Lab) -> None:
 
 def test_a_transcript_that_has_grown_since_is_as_right_as_before() -> None:
     world, session, _ = two_sessions()
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         line = json.dumps(session.prompt("one more")).encode() + b"\n"
         name = next(name for name in world.contents() if session.session in name)
         one.append(name, line + b'{"half')
@@ -111,9 +112,7 @@ def test_a_transcript_that_has_grown_since_is_as_right_as_before() -> None:
 def test_a_line_that_is_huge_is_compared_too() -> None:
     world, session, _ = two_sessions()
     session.prompt("long " * (1 << 20))
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         report = checked(one)
     assert report.shown == []
     assert report.ok
@@ -194,9 +193,7 @@ def test_every_column_is_compared_that_says_something(demo: Lab) -> None:
 
 def test_sessions_whose_transcripts_are_gone_are_left_out_and_the_others_compared() -> None:
     world, gone, kept = two_sessions()
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         next(one.root.glob(f"*/{gone.session}.jsonl")).unlink()
         one.sync()
         report = checked(one)
@@ -219,9 +216,7 @@ def test_what_hangs_together_with_a_transcript_that_is_gone_is_left_out() -> Non
     world, parent, other = two_sessions()
     child = fork(parent, says_so=True, renew=True)
     child.prompt("and now?")
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         assert checked(one).sessions_made_again == 3
         next(one.root.glob(f"*/{parent.session}.jsonl")).unlink()
         one.sync()
@@ -233,9 +228,7 @@ def test_what_hangs_together_with_a_transcript_that_is_gone_is_left_out() -> Non
 
 def test_lines_that_a_rewritten_file_no_longer_has_are_kept_and_no_difference() -> None:
     world, session, _ = two_sessions()
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         path = next(one.root.glob(f"*/{session.session}.jsonl"))
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
         one.sync()
@@ -246,9 +239,7 @@ def test_lines_that_a_rewritten_file_no_longer_has_are_kept_and_no_difference() 
 
 def test_only_the_roots_that_are_asked_for_are_compared(tmp_path: Path) -> None:
     world, _, _ = two_sessions()
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         config = Config(one.db, (str(tmp_path),))
         report = verify(config, NullProgress(), only_roots=True)
     assert (report.files, report.sessions_made_again, report.sessions_only_here) == (0, 0, 2)
@@ -261,9 +252,7 @@ def test_the_second_database_goes_when_it_is_done_and_so_does_one_of_a_run_that_
     None
 ):
     world, _, _ = two_sessions()
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         left = one.db.parent / ".verifying-999999999"
         left.mkdir()
         (left / "again.db").write_bytes(b"private")
@@ -276,9 +265,7 @@ def test_without_room_for_a_second_database_the_lines_are_compared(
 ) -> None:
     world, _, _ = two_sessions()
     monkeypatch.setattr(again.shutil, "disk_usage", lambda _: SimpleNamespace(free=1 << 10))
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         report = checked(one)
     assert report.ok
     assert report.not_made_again is not None
@@ -295,9 +282,7 @@ def test_where_no_file_can_be_made_beside_the_database_the_lines_are_compared(
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError
 
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         monkeypatch.setattr(Path, "mkdir", refuse)
         monkeypatch.setattr(Path, "touch", refuse)
         report = checked(one)
@@ -317,9 +302,7 @@ def test_when_the_disk_is_full_in_the_end_the_lines_are_compared(
         raise error
 
     monkeypatch.setattr(again, "_fill", fill)
-    with lab() as one:
-        put(world, one)
-        one.sync()
+    with synced(world) as one:
         report = checked(one)
     assert report.ok
     assert report.not_made_again is not None

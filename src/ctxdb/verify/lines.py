@@ -219,40 +219,34 @@ class LineCheck:
     ) -> None:
         length, message_id, stored_session, stored_agent, *values = row
         self.report.rows_compared += 1
+        where = f"{path} at byte {record.start}"
         said = [getattr(record, name) for name in SAID_BY_LINE]
         if values != said or length != record.length:
             wrong = [name for name, a, b in zip(SAID_BY_LINE, values, said, strict=True) if a != b]
-            self.report.differ(f"{path} at byte {record.start}: {', '.join(wrong)} differ")
+            self.report.differ(f"{where}: {', '.join(wrong)} differ")
         if stored_session != (record.session_id or session_id):
-            self.report.differ(f"{path} at byte {record.start}: session differs")
+            self.report.differ(f"{where}: session differs")
         own_agent = record.agent_id or (None if record.nested else agent_id)
         if own_agent is not None and stored_agent != own_agent:
-            self.report.differ(f"{path} at byte {record.start}: agent differs")
+            self.report.differ(f"{where}: agent differs")
         for call in record.calls or ():
-            found = self.conn.execute(
-                "SELECT message_id, name, input FROM tool_uses"
-                " WHERE tool_use_id = ? AND message_id IS NOT NULL"
-                " ORDER BY message_id = ? DESC LIMIT 1",
-                (call.tool_use_id, message_id),
-            ).fetchone()
-            self.report.rows_compared += 1
-            own = found is not None and found[0] == message_id
-            if found is None or (own and found[1:] != (call.name, call.input)):
-                self.report.differ(f"{path} at byte {record.start}: call {call.tool_use_id}")
+            said_of_it = (call.name, call.input)
+            self._half(_CALL, call.tool_use_id, message_id, said_of_it, f"{where}: call")
         for result in record.results or ():
-            found = self.conn.execute(
-                "SELECT result_message_id, result_text, status FROM tool_uses"
-                " WHERE tool_use_id = ? AND result_message_id IS NOT NULL"
-                " ORDER BY result_message_id = ? DESC LIMIT 1",
-                (result.tool_use_id, message_id),
-            ).fetchone()
-            self.report.rows_compared += 1
-            own = found is not None and found[0] == message_id
-            if found is None or (own and found[1:] != (result.text, result.status)):
-                self.report.differ(f"{path} at byte {record.start}: result {result.tool_use_id}")
+            said_of_it = (result.text, result.status)
+            self._half(_RESULT, result.tool_use_id, message_id, said_of_it, f"{where}: result")
         told = self.conn.execute(_TOLD, (message_id,)).fetchall()
         if told != (record.usage or []):
-            self.report.differ(f"{path} at byte {record.start}: usage differs")
+            self.report.differ(f"{where}: usage differs")
+
+    def _half(
+        self, sql: str, tool_use_id: str, message_id: int, said: tuple[Any, ...], where: str
+    ) -> None:
+        """A call or a result must have a row, which says the same if it is of this message."""
+        self.report.rows_compared += 1
+        found = self.conn.execute(sql, (tool_use_id, message_id)).fetchone()
+        if found is None or (found[0] == message_id and found[1:] != said):
+            self.report.differ(f"{where} {tool_use_id}")
 
     def _invariants(self) -> None:
         """What must hold over the whole database, whatever files are left."""
@@ -262,6 +256,14 @@ class LineCheck:
                 self.report.differ(f"{wrong:,} {text}")
 
 
+_CALL = (
+    "SELECT message_id, name, input FROM tool_uses WHERE tool_use_id = ?"
+    " AND message_id IS NOT NULL ORDER BY message_id = ? DESC LIMIT 1"
+)
+_RESULT = (
+    "SELECT result_message_id, result_text, status FROM tool_uses WHERE tool_use_id = ?"
+    " AND result_message_id IS NOT NULL ORDER BY result_message_id = ? DESC LIMIT 1"
+)
 # What a message tells of requests, without the names of these.
 _TOLD = f"SELECT {', '.join(LINE_COLUMNS[3:])} FROM _usage_lines WHERE message_id = ? ORDER BY part"
 
