@@ -230,23 +230,21 @@ class LineCheck:
         if own_agent is not None and stored_agent != own_agent:
             self.report.differ(f"{where}: agent differs")
         for call in record.calls or ():
-            said_of_it = (call.name, call.input)
-            self._half(_CALL, call.tool_use_id, message_id, said_of_it, f"{where}: call")
+            it = (call.tool_use_id, message_id)
+            self._half(_CALL, it, (call.name, call.input), f"{where}: call")
         for result in record.results or ():
-            said_of_it = (result.text, result.status)
-            self._half(_RESULT, result.tool_use_id, message_id, said_of_it, f"{where}: result")
+            it = (result.tool_use_id, message_id)
+            self._half(_RESULT, it, (result.text, result.status), f"{where}: result")
         told = self.conn.execute(_TOLD, (message_id,)).fetchall()
         if told != (record.usage or []):
             self.report.differ(f"{where}: usage differs")
 
-    def _half(
-        self, sql: str, tool_use_id: str, message_id: int, said: tuple[Any, ...], where: str
-    ) -> None:
-        """A call or a result must have a row, which says the same if it is of this message."""
+    def _half(self, sql: str, it: tuple[str, int], said: tuple[Any, ...], where: str) -> None:
+        """A call or result (id, message) must have a row, which says the same if it is its own."""
         self.report.rows_compared += 1
-        found = self.conn.execute(sql, (tool_use_id, message_id)).fetchone()
-        if found is None or (found[0] == message_id and found[1:] != said):
-            self.report.differ(f"{where} {tool_use_id}")
+        found = self.conn.execute(sql, it).fetchone()
+        if found is None or (found[0] == it[1] and found[1:] != said):
+            self.report.differ(f"{where} {it[0]}")
 
     def _invariants(self) -> None:
         """What must hold over the whole database, whatever files are left."""
