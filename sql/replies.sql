@@ -20,27 +20,15 @@
 -- filters: since=timestamp,messages.timestamp until=timestamp project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query replies --session 8e52 --columns timestamp,text,calls
--- The lines of a request may stand in several sessions, and in sidechains that repeat the main thread, under new
--- uuids. The reply is told by the thread that the request is of; another session adds only what that has not.
 SELECT u.timestamp AS timestamp, p.name AS project, u.model AS model,
   (
     SELECT group_concat(text, char(10, 10)) FROM (
-      SELECT m.text, m.session_id IS NOT u.session_id AS is_elsewhere FROM _usage_lines l JOIN messages m ON m.id = l.message_id
-      WHERE l.request_key = u.request_key AND l.part = 0 AND (m.session_id IS u.session_id AND m.agent_id IS u.agent_id
-        OR m.is_sidechain = u.is_sidechain AND NOT EXISTS (
-          SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
-          WHERE o.request_key = u.request_key AND o.part = 0 AND n.session_id IS u.session_id AND n.agent_id IS u.agent_id AND n.block_keys = m.block_keys))
-      ORDER BY is_elsewhere, m.source_file_id, m.byte_start
+      SELECT r.text FROM _reply_lines r WHERE r.request_key = u.request_key ORDER BY r.is_elsewhere, r.source_file_id, r.byte_start
     )
   ) AS text,
   (
     SELECT group_concat(thinking, char(10, 10)) FROM (
-      SELECT m.thinking, m.session_id IS NOT u.session_id AS is_elsewhere FROM _usage_lines l JOIN messages m ON m.id = l.message_id
-      WHERE l.request_key = u.request_key AND l.part = 0 AND (m.session_id IS u.session_id AND m.agent_id IS u.agent_id
-        OR m.is_sidechain = u.is_sidechain AND NOT EXISTS (
-          SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
-          WHERE o.request_key = u.request_key AND o.part = 0 AND n.session_id IS u.session_id AND n.agent_id IS u.agent_id AND n.block_keys = m.block_keys))
-      ORDER BY is_elsewhere, m.source_file_id, m.byte_start
+      SELECT r.thinking FROM _reply_lines r WHERE r.request_key = u.request_key ORDER BY r.is_elsewhere, r.source_file_id, r.byte_start
     )
   ) AS thinking,
   (
