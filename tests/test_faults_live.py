@@ -679,6 +679,20 @@ def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
     world.settled(range(3))
 
 
+def test_case_64_a_database_whose_loss_is_noticed_at_a_checkpoint_is_filled_again_at_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=3600.0))
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.5)
+    world.write(lines(0, 1))
+    with inside(world):
+        has(world, 2)
+        world.db.unlink()
+        until(world.db.exists)
+        has(world, 2)
+    world.settled(range(2))
+
+
 def test_case_64_when_its_whole_folder_is_deleted_it_makes_all_of_it_again(world: World) -> None:
     world.write(lines(0, 1))
     with Live(world) as live:

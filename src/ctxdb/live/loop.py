@@ -137,12 +137,12 @@ class Loop:
         self._look(now)
         if self.intake.has_work and now >= self.intake.retry_at:
             self.intake.step()
-        if self.intake.wants_walk and not self.intake.trouble:
-            self.intake.wants_walk = False
-            self.walk_at = now
         wrote_at = self.intake.wrote_at
         if wrote_at is not None and now - wrote_at > CHECKPOINT_SECONDS:
             self.intake.checkpoint()
+        if self.intake.wants_walk and not self.intake.trouble:
+            self.intake.wants_walk = False
+            self.walk_at = now
 
     def _until_next(self) -> float:
         now = time.monotonic()
