@@ -76,6 +76,9 @@ class Lab:
         assert report.ok, "\n".join(report.shown)
         with closing(sqlite3.connect(self.db)) as conn:
             assert conn.execute("PRAGMA foreign_key_check").fetchall() == []
+            for table, column in (("tool_uses", "input"), ("messages", "data"), ("events", "data")):
+                broken = f"SELECT id FROM {table} WHERE NOT json_valid(coalesce({column}, 0))"
+                assert conn.execute(broken).fetchall() == [], f"{table}.{column}"
             for name in ("messages_fts", "tool_uses_fts"):
                 conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
             conn.rollback()
@@ -105,3 +108,24 @@ def at_once(contents: dict[str, bytes]) -> Content:
         one.sync()
         one.must_verify()
         return one.content()
+
+
+def told_by(files: dict[str, bytes], sql: str) -> list[tuple[Any, ...]]:
+    """What a query finds: the same at once, and line by line with the last file first."""
+    with lab() as one:
+        for name, data in files.items():
+            one.put(name, data)
+        one.sync()
+        one.must_verify()
+        expected = one.content()
+        found = one.rows(sql)
+    with lab() as one:
+        for name in reversed(files):
+            if name.endswith(".jsonl"):
+                for line in files[name].splitlines(keepends=True):
+                    one.append(name, line)
+                    one.sync()
+            else:
+                one.put(name, files[name])
+        must_equal(expected, one.content(), "line by line")
+    return found

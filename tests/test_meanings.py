@@ -10,29 +10,12 @@ import pytest
 from builder import Transcript, World, copy_to, text, tool_use
 from ctxdb.normalize import Message, entries, normalize
 from ctxdb.store.sessions import folder_name
-from lab import lab, must_equal
+from lab import lab, told_by
 
 
 def told(world: World, sql: str) -> list[tuple[Any, ...]]:
-    """What a query finds: the same at once, and line by line with the last file first."""
-    files = world.contents()
-    with lab() as one:
-        for name, data in files.items():
-            one.put(name, data)
-        one.sync()
-        one.must_verify()
-        expected = one.content()
-        found = one.rows(sql)
-    with lab() as one:
-        for name in reversed(files):
-            if name.endswith(".jsonl"):
-                for line in files[name].splitlines(keepends=True):
-                    one.append(name, line)
-                    one.sync()
-            else:
-                one.put(name, files[name])
-        must_equal(expected, one.content(), "line by line")
-    return found
+    """What a query finds, however the transcripts came in."""
+    return told_by(world.contents(), sql)
 
 
 def begun() -> tuple[World, Transcript]:

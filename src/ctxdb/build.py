@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.ahead import ReaderProcesses, Task
 from ctxdb.discover import role_of, scan
-from ctxdb.errors import CtxdbError
 from ctxdb.ingest import READ_AHEAD_BYTES, Pass, read_ahead
 from ctxdb.look import Work
 from ctxdb.store.connection import SIDE_FILES, open_aside
@@ -47,6 +46,9 @@ class Building(Pass):
     ) -> None:
         super().__init__(conn, roots, progress)
         self.reading = reading
+
+    def _read_all(self, work: list[Work], total: int) -> None:
+        self._read(work, total)
 
     def _read(self, work: list[Work], _total: int) -> None:
         numbers = {path: n for n, path in enumerate(self.reading.paths)}
@@ -78,7 +80,7 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
     try:
         report = _fill(aside, found, roots, progress)
         _put_in_place(aside, path)
-    except (CtxdbError, OSError, sqlite3.Error, MemoryError):
+    except Exception:  # noqa: BLE001
         return None  # the ordinary way will say what is wrong, and keep what it can
     finally:
         _remove(aside)

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from ctxdb.commands import PAIR_FLAGS, spelt_out
 from ctxdb.commands.declare import join_pairs
-from ctxdb.errors import CtxdbError
+from ctxdb.errors import CtxdbError, is_of_the_machine
 from ctxdb.quick import plain_call
 from ctxdb.text import printable
 
-if TYPE_CHECKING:
-    import sqlite3
-
-# SQLite's result codes for what the machine did, not what our SQL did: locked, table locked,
-# read-only, I/O error, corrupt, full, cannot open, protocol, not a database.
-FAILURES_OF_THE_MACHINE = {5, 6, 8, 10, 11, 13, 14, 15, 26}
 COMPLETION = "_CTXDB_COMPLETE"  # a shell asks what could come next
 
 
@@ -52,7 +46,7 @@ def main() -> NoReturn:
     except OSError as e:
         fail(f"{e.filename}: {e.strerror}" if e.filename and e.strerror else str(e))
     except Exception as e:
-        if _is_failure_of_the_machine(e):
+        if is_of_the_machine(e):
             fail(f"SQLite: {e}")
         raise
     sys.exit(code)
@@ -84,12 +78,3 @@ def fail(reason: str, exit_code: int = 1) -> NoReturn:
     sys.stderr.write(f"Error: {printable(reason)}\n")
     sys.stderr.flush()
     sys.exit(exit_code)
-
-
-def _is_failure_of_the_machine(e: Exception) -> bool:
-    # By name: nobody has imported sqlite3 unless a command needed it.
-    sqlite = sys.modules.get("sqlite3")
-    if sqlite is None or not isinstance(e, sqlite.DatabaseError):
-        return False
-    error: sqlite3.DatabaseError = e
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in FAILURES_OF_THE_MACHINE

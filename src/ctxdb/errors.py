@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+# SQLite's result codes for what the machine did, not what our SQL did: locked, table locked,
+# read-only, I/O error, corrupt, full, cannot open, protocol, not a database.
+_MACHINE_CODES = frozenset({5, 6, 8, 10, 11, 13, 14, 15, 26})
+
+
 class CtxdbError(Exception):
     """A failure with a one-line reason; the root of the tree above."""
 
@@ -121,3 +126,11 @@ class DamagedDatabase(DatabaseError):
 
 class UnsafeDatabase(DatabaseError):
     """Someone else could read or swap this file; it is neither read nor written."""
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether an error tells of the machine or of other programs, not of what was to be stored."""
+    code = getattr(error, "sqlite_errorcode", None)  # sqlite3 itself is not imported for this
+    if code is not None:
+        return code & 0xFF in _MACHINE_CODES
+    return isinstance(error, CtxdbError | OSError)

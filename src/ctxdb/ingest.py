@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcesses, Task
 from ctxdb.discover import Scan, scan
-from ctxdb.errors import CtxdbError
+from ctxdb.errors import CtxdbError, is_of_the_machine
 from ctxdb.identity import open_regular
 from ctxdb.look import NO_DESCRIPTORS, Look, Work
 from ctxdb.progress import Progress
@@ -65,6 +65,7 @@ class Pass(Look):
         self.announced = False  # a huge line is marked in the database as being read
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self.half_written = False  # part of a batch is in the open transaction
+        self.committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
         self.open_paths: dict[int, str | bytes] = {}
         self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
@@ -80,7 +81,7 @@ class Pass(Look):
         self.progress.start(total, self.doing)
         gc.disable()
         try:
-            self._read(work, total)
+            self._read_all(work, total)
         except BaseException as e:
             self._survived(e)
             raise
@@ -95,6 +96,39 @@ class Pass(Look):
         return self.report
 
     # -- reading and storing -------------------------------------------------------------------
+
+    def _read_all(self, work: list[Work], total: int) -> None:
+        try:
+            self._read(work, total)
+        except Exception as e:
+            if is_of_the_machine(e) or isinstance(e, MemoryError):
+                raise
+            self._read_each_alone(work)
+
+    def _read_each_alone(self, work: list[Work]) -> None:
+        """Something cannot be stored, for a reason that nobody thought of: find out of which file.
+
+        What was not committed was rolled back, so files are read from where the database says.
+        """
+        self._rolled_back()
+        for one in work:
+            sources.load_place(self.conn, one.item.file)
+            try:
+                self._read_here([one])
+                self._commit()
+            except Exception as e:
+                if is_of_the_machine(e) or isinstance(e, MemoryError):
+                    raise
+                self._rolled_back()
+                # Its kind, not its words: they may quote the transcript.
+                self._note_unreadable(one, f"cannot be stored ({type(e).__name__})")
+
+    def _rolled_back(self) -> None:
+        """Nothing has happened since the last commit."""
+        report = self.report
+        report.lines_read, report.bytes_read, report.bad_lines = self.committed
+        self.half_written = False
+        self.uncommitted = 0
 
     def _read(self, work: list[Work], total: int) -> None:
         self.lost = set()
@@ -133,7 +167,7 @@ class Pass(Look):
 
     def _chunks(self, one: Work) -> Iterator[Chunk]:
         file = one.item.file
-        at, mark, agent = file.offset, one.item.known.mark, file.agent_id is not None
+        at, mark, agent = file.offset, file.mark, file.agent_id is not None
         path, limit = one.item.open_path, one.limit
         for found in read_file(path, at, mark, in_agent_file=agent, limit=limit):
             if found.is_large:
@@ -295,7 +329,7 @@ class Pass(Look):
     def _count(self, chunk: Chunk) -> None:
         """A chunk has been stored."""
         size = chunk.end - chunk.start
-        chunk.file.offset = chunk.end
+        chunk.file.offset, chunk.file.mark = chunk.end, chunk.mark
         self.uncommitted += size
         self.report.lines_read += chunk.lines
         self.report.bytes_read += size
@@ -308,10 +342,12 @@ class Pass(Look):
     def _commit(self) -> None:
         """What was stored so far is there to stay: rows and offsets together."""
         self.uncommitted = 0
+        report = self.report
         # A second Ctrl-C can come before the first one has rolled back: then closing does it.
         if self.conn.in_transaction and not self.half_written:
             try:
                 commit(self.conn)
+                self.committed = report.lines_read, report.bytes_read, report.bad_lines
             except BaseException:
                 if self.conn.in_transaction:
                     self.conn.execute("ROLLBACK")
@@ -321,12 +357,17 @@ class Pass(Look):
         if error.errno == errno.ENOENT:
             return  # gone, or another file has taken its place: the next pass looks again
         reason = (error.strerror or str(error)).lower()
-        self.report.unreadable_files += 1
-        self.report.problems.append(f"{one.item.file.path}: {reason}")
         if error.errno in NO_DESCRIPTORS:
+            self.report.unreadable_files += 1
+            self.report.problems.append(f"{one.item.file.path}: {reason}")
             self.not_now.append(one.found)
             return
         self._commit()
+        self._note_unreadable(one, reason)
+
+    def _note_unreadable(self, one: Work, reason: str) -> None:
+        self.report.unreadable_files += 1
+        self.report.problems.append(f"{one.item.file.path}: {reason}")
         with write_transaction(self.conn):
             sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
 
@@ -342,7 +383,7 @@ def _task(one: Work) -> Task:
     return Task(
         one.item.open_path,
         file.offset,
-        one.item.known.mark,
+        file.mark,
         max(one.size - file.offset, 0),
         file.session_id,
         file.agent_id,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ctxdb.discover import Scan
-from ctxdb.errors import CtxdbError
+from ctxdb.errors import CtxdbError, is_of_the_machine
 from ctxdb.live.database import (
     WAL_BYTES,
     WAL_TRUNCATE_BYTES,
@@ -26,9 +26,6 @@ from ctxdb.look import utc_now
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5
-# What SQLite says of the machine or of others, not of what we asked it: busy, locked, read-only,
-# I/O error, corrupt, full, cannot open, protocol, not a database.
-DATABASE_CODES = frozenset({5, 6, 8, 10, 11, 13, 14, 15, 26})
 
 
 @dataclass(slots=True)
@@ -125,17 +122,11 @@ class Intake:
         turn = self.make_turn(self.database.conn, Limits())
         try:
             report = turn.take([one.file for one in waiting])
-        except sqlite3.DatabaseError as e:
-            if getattr(e, "sqlite_errorcode", 0) & 0xFF in DATABASE_CODES:
+        except Exception as e:
+            if is_of_the_machine(e):
                 self.queue.put_back(waiting)
                 raise
-            self._isolate(waiting, e)
-            return
-        except (CtxdbError, OSError):
-            self.queue.put_back(waiting)
-            raise
-        except Exception as e:  # noqa: BLE001  (whatever a file holds, the others go on)
-            self._isolate(waiting, e)
+            self._isolate(waiting, e)  # whatever a file holds, the others go on
             return
         self.database.note()
         unfinished, unreached = set(turn.unfinished), set(turn.unreached)

@@ -16,7 +16,7 @@ _PUSH = re.compile(
     r"^ [ *+=]? ?(?:\[new branch\]|[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}) +(\S+) -> (\S+)",
     re.MULTILINE,
 )
-_PULL = re.compile(r"https://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d+)\b")
+_PULL = re.compile(r"https://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d{1,18})\b")
 _RUNS_COMMIT = re.compile(r"\bgit\b[^\n|;&]*\bcommit\b")
 _RUNS_PUSH = re.compile(r"\bgit\b[^\n|;&]*\bpush\b")
 _RUNS_PULL = re.compile(r"\bgh\s+pr\s+create\b")

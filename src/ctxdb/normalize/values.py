@@ -7,6 +7,8 @@ from typing import Any
 
 import orjson
 
+from ctxdb.parse import tame
+
 _dumps = orjson.dumps
 
 MAX_INT = 2**63 - 1
@@ -47,15 +49,22 @@ def dump(value: Any) -> str:
     try:
         return _dumps(value, str).decode()
     except (TypeError, ValueError, RecursionError):
-        return _dumps(str(value)[:LONG_TEXT]).decode()
+        return _dumps(tame(value), str).decode()  # an object stays one
 
 
 def dump_without_base64(value: Any) -> str:
     """JSON text in which long base64 strings are replaced by their length."""
     text = dump(value)
     if len(text) > 65536:
-        text = _BASE64.sub(lambda m: f"{BASE64_CUT}{len(m.group())}", text)
+        text = _BASE64.sub(_cut, text)
     return text
+
+
+def _cut(match: re.Match[str]) -> str:
+    """The note in place of a run. Behind a backslash it may begin with letters of an escape."""
+    run = match.group()
+    kept = 5 if match.start() and match.string[match.start() - 1] == "\\" else 0
+    return f"{run[:kept]}{BASE64_CUT}{len(run) - kept}"
 
 
 def base64_size(data: Any) -> int | None:

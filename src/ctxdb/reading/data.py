@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FILES = (
     'SELECT id, path, path_bytes, "offset", mark, agent_id FROM source_files WHERE session_id = ?'
-    " ORDER BY agent_id IS NOT NULL, id"
+    " ORDER BY agent_id IS NOT NULL, agent_id, id"
 )
 _ENTRIES = """
 SELECT m.source_file_id, m.byte_start, m.id, NULL FROM messages m WHERE m.source_file_id = :file

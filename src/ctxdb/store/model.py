@@ -42,6 +42,7 @@ class SourceFile:
     generation: int = 0
     offset: int = 0
     root: str = ""
+    mark: bytes | None = None  # of what was read up to the offset
     fresh: bool = False  # no line of it has been stored before this pass
     facts: list[Fact] = field(default_factory=list)  # of its agent, by its place and meta.json
 

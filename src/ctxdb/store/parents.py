@@ -11,9 +11,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-import orjson
-
 from ctxdb.normalize import Event, Fact, Skip
+from ctxdb.store.given import look_up
 from ctxdb.store.model import Placed, Ready
 
 
@@ -44,14 +43,14 @@ class Parents:
         self._load([uuid for uuid in wanted if uuid is not None])
 
     def _load(self, uuids: list[str]) -> None:
-        if uuids:
-            self.stored.update(
-                self.conn.execute(
-                    "SELECT s.uuid, s.ancestor FROM json_each(?) j"
-                    " CROSS JOIN _skipped_parents s ON s.uuid = j.value",
-                    (orjson.dumps(uuids).decode(),),
-                )
+        self.stored.update(
+            look_up(
+                self.conn,
+                uuids,
+                "SELECT s.uuid, s.ancestor FROM j"
+                " CROSS JOIN _skipped_parents s ON s.uuid = j.value",
             )
+        )
 
     def ancestor(self, uuid: str | None) -> str | None:
         """The nearest ancestor that is not skipped, as far as is known."""
@@ -113,11 +112,14 @@ class Parents:
 
     def waiting_for(self, came: set[str]) -> list[tuple[int, str]]:
         """Messages whose parent is among these or was skipped with them: (message, parent)."""
-        return self.conn.execute(
-            "SELECT o.message_id, o.parent_uuid FROM json_each(?) j"
-            " CROSS JOIN _orphans o ON o.parent_uuid = j.value",
-            (orjson.dumps(sorted(came.union(self.skipped))).decode(),),
-        ).fetchall()
+        return list(
+            look_up(
+                self.conn,
+                sorted(came.union(self.skipped)),
+                "SELECT o.message_id, o.parent_uuid FROM j"
+                " CROSS JOIN _orphans o ON o.parent_uuid = j.value",
+            )
+        )
 
     def write(
         self,

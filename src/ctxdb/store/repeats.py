@@ -6,6 +6,7 @@ import sqlite3
 
 import orjson
 
+from ctxdb.store.given import look_up
 from ctxdb.store.model import Placed, entry_key, is_uuid
 from ctxdb.store.replays import SeenReplays, StoredReplays, thread_of
 
@@ -54,14 +55,13 @@ class Repeats:
         forked = [item.rec for item in placed if item.rec.forked_from]
         wanted.update(rec.forked_from for rec in forked)
         wanted.discard(None)
-        named = orjson.dumps(sorted(w for w in wanted if w)).decode()
         keys: set[str] = set()
-        for uuid, session_id in self.conn.execute(
-            "SELECT m.uuid, m.session_id FROM json_each(?1) j CROSS JOIN messages m"
-            "  ON m.uuid = j.value"
-            " UNION ALL SELECT c.uuid, c.session_id FROM json_each(?1) j"
+        for uuid, session_id in look_up(
+            self.conn,
+            sorted(w for w in wanted if w),
+            "SELECT m.uuid, m.session_id FROM j CROSS JOIN messages m ON m.uuid = j.value"
+            " UNION ALL SELECT c.uuid, c.session_id FROM j"
             "  CROSS JOIN message_copies c ON c.uuid = j.value",
-            (named,),
         ):
             keys.add(entry_key(uuid, session_id))
         for item in placed:
@@ -70,9 +70,10 @@ class Repeats:
         wanted.update(entry_key(rec.forked_from or "", rec.forked_session) for rec in forked)
         keys.update(
             alias
-            for (alias,) in self.conn.execute(
-                "SELECT a.uuid FROM json_each(?) j CROSS JOIN _aliases a ON a.uuid = j.value",
-                (orjson.dumps(sorted(w for w in wanted if w)).decode(),),
+            for (alias,) in look_up(
+                self.conn,
+                sorted(w for w in wanted if w),
+                "SELECT a.uuid FROM j CROSS JOIN _aliases a ON a.uuid = j.value",
             )
         )
         hashes = [item.rec.line_hash for item in placed if item.rec.uuid is None]

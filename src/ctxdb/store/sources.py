@@ -33,6 +33,13 @@ _COLUMNS = (
 )
 
 
+def load_place(conn: sqlite3.Connection, file: SourceFile) -> None:
+    """Forget how far a file was read in what was rolled back, and what that said of it."""
+    file.session_id, file.offset, file.mark = conn.execute(
+        'SELECT session_id, "offset", mark FROM source_files WHERE id = ?', (file.id,)
+    ).fetchone()
+
+
 def load_present(conn: sqlite3.Connection) -> dict[str, KnownFile]:
     """All files that were there at the last look, by their stored path."""
     rows = conn.execute(f"SELECT {_COLUMNS} FROM source_files WHERE missing_since IS NULL")
@@ -61,6 +68,7 @@ def _known(row: tuple[Any, ...]) -> KnownFile:
     (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
     dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes = row[9:]
     file = SourceFile(file_id, path, session_id, agent_id, run, "", generation, offset, root or "")
+    file.mark = mark
     known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
     return KnownFile(file, known, state, attempting, path_bytes or path)
 
@@ -130,7 +138,7 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
         (file.id,),
     )
     file.generation += 1
-    file.offset = 0
+    file.offset, file.mark = 0, None
 
 
 def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offset: int) -> None:

@@ -27,7 +27,7 @@ from ctxdb.store.tools import (
     located,
     projects_of,
 )
-from ctxdb.store.usage import LINE_COLUMNS, USAGE_COLUMNS
+from ctxdb.store.usage import KNOWN_ARE_LEFT, LINE_COLUMNS, USAGE_COLUMNS
 
 
 def _columns(names: tuple[str, ...]) -> str:
@@ -238,7 +238,7 @@ class StraightBatch(Batch):
         requests = self.touched.requests
         for part in parts:
             requests.update(part.ready.unsure)
-        where, values = self.where, {}
+        where, values = self.where or " WHERE true", {}
         requests.update(
             key
             for (key,) in self.conn.execute(
@@ -247,10 +247,12 @@ class StraightBatch(Batch):
             )
         )
         if requests:
-            where += " AND" if where else " WHERE"
-            where += " r.request_key NOT IN (SELECT value FROM json_each(:unsure))"
+            where += " AND r.request_key NOT IN (SELECT value FROM json_each(:unsure))"
             values = {"unsure": orjson.dumps(sorted(requests)).decode()}
-        self.conn.execute(_TAKE_USAGE + where, values)
+        taken = self.conn.execute(f"{_TAKE_USAGE}{where} {KNOWN_ARE_LEFT}", values).rowcount
+        sure = f"FROM ready.usage r{where}"
+        if taken < self.conn.execute(f"SELECT count(*) {sure}", values).fetchone()[0]:
+            requests.update(k for (k,) in self.conn.execute(f"SELECT r.request_key {sure}", values))
         self._take(_TAKE_LINES)
         models = self.conn.execute(f"SELECT DISTINCT r.model FROM ready.lines r{self.where}")
         model_names.know(self.conn, [model for (model,) in models])

@@ -17,6 +17,7 @@ import orjson
 from ctxdb.normalize import Call, Result
 from ctxdb.normalize.files import call_file
 from ctxdb.normalize.git import GitOp, git_from_text
+from ctxdb.store.given import look_up
 from ctxdb.store.model import Placed, Touched
 
 TOOL_COLUMNS = (  # after id, message_id, result_message_id and turn_id: see Tool.values
@@ -160,10 +161,11 @@ class ToolJoin:
         wanted = [i for i in ids if i not in self.by_id]
         for tool_use_id in wanted:
             self.by_id[tool_use_id] = []
-        for row in self.conn.execute(
+        for row in look_up(
+            self.conn,
+            wanted,
             f"SELECT {', '.join('t.' + c.strip() for c in COLUMNS.split(','))}"
-            " FROM json_each(?) j CROSS JOIN tool_uses t ON t.tool_use_id = j.value ORDER BY t.id",
-            (orjson.dumps(wanted).decode(),),
+            " FROM j CROSS JOIN tool_uses t ON t.tool_use_id = j.value ORDER BY t.id",
         ):
             tool = Tool(*row)
             tool.new = False

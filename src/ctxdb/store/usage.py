@@ -58,9 +58,11 @@ _INSERT_LINE = (
     f"INSERT OR REPLACE INTO _usage_lines (message_id, {', '.join(LINE_COLUMNS)})"
     f" VALUES ({', '.join('?' * (1 + len(LINE_COLUMNS)))})"
 )
+# Ids can be made up so that two requests have one key: `recompute` then says what is told of it.
+KNOWN_ARE_LEFT = "ON CONFLICT (request_key) DO NOTHING"
 _INSERT_USAGE = (
     f"INSERT INTO usage (turn_id, {', '.join(USAGE_COLUMNS)})"
-    f" VALUES ({', '.join('?' * (1 + len(USAGE_COLUMNS)))})"
+    f" VALUES ({', '.join('?' * (1 + len(USAGE_COLUMNS)))}) {KNOWN_ARE_LEFT}"
 )
 
 # R3: a sidechain line is dropped when its session also has that API message outside a sidechain,
@@ -198,9 +200,9 @@ def add_new(conn: sqlite3.Connection, placed: list[Placed], touched: Touched) ->
     # A touched request may have a row already, whose lines were taken away in this batch.
     unsure = touched.requests
     unsure.update(key for key, api, lines in sums if api in known or is_mixed(lines))
-    conn.executemany(
-        _INSERT_USAGE, [sum_up(key, lines) for key, _, lines in sums if key not in unsure]
-    )
+    sure = {key: sum_up(key, lines) for key, _, lines in sums if key not in unsure}
+    if conn.executemany(_INSERT_USAGE, sure.values()).rowcount < len(sure):
+        unsure.update(sure)
 
 
 def is_mixed(lines: list[Teller]) -> bool:
