@@ -398,3 +398,11 @@ def test_who_asks_while_the_database_is_made_waits_for_it(one: Lab) -> None:
     assert sync.returncode == asked.returncode == 0
     (counted,) = one.rows("SELECT count(*) FROM messages")[0]
     assert json.loads(answer) == [{"n": counted}]
+
+
+def test_what_a_killed_building_has_left_is_removed_by_whoever_writes_next(one: Lab) -> None:
+    left = one.db.with_name(one.db.name + "-building")
+    one.sync()
+    left.write_bytes(b"full of transcripts")
+    one.sync()
+    assert not left.exists()

@@ -761,6 +761,28 @@ def test_case_72_a_database_of_every_earlier_step_is_upgraded_and_keeps_its_rows
         world.settled([0, 1])
 
 
+def test_case_72_an_upgrade_keeps_the_full_text_of_all_rows(world: World) -> None:
+    """Step 0005 declares it anew."""
+    wanted = layout(world.db)
+    world.write(lines(0, 1))
+    world.sync()
+    made = world.ask("SELECT name, sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%'")
+    for name, sql in made:
+        world.change(f"DROP TABLE {name}")
+        world.change(sql.replace('"', "'"))
+        world.change(f"INSERT INTO {name}({name}) VALUES ('rebuild')")
+    world.change("DROP INDEX turns_event_id")
+    world.change("DROP INDEX _aliases_message_id")
+    world.change("CREATE INDEX messages_no_request ON messages(timestamp)")
+    world.change("CREATE INDEX _summaries_leaf_uuid ON _summaries(leaf_uuid)")
+    world.change("DELETE FROM _sqlite_migrations WHERE name = '0005_search'")
+    world.append(lines(2))
+    world.sync()
+    assert layout(world.db) == wanted
+    assert world.one("SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'line'") == 3
+    world.settled([0, 1, 2])
+
+
 def test_every_foreign_key_has_an_index_behind_it(world: World) -> None:
     with world.connect() as conn:
         tables = [name for (name,) in conn.execute("SELECT name FROM pragma_table_list")]
@@ -1020,3 +1042,16 @@ def test_a_table_with_the_name_of_a_view_of_ours_is_named_in_one_line(world: Wor
     with pytest.raises(CtxdbError, match="entry_counts: a table of that name is in the way"):
         world.sync()
     assert world.one("SELECT count(*) FROM entry_counts") == 0
+
+
+def test_a_view_of_somebody_else_is_not_replaced_by_a_new_one_of_ours(world: World) -> None:
+    world.change("DROP VIEW commits")
+    world.change("CREATE VIEW commits AS SELECT 'my own' AS mine")
+    world.change("UPDATE _meta SET value = replace(value, 'commits ', '') WHERE key = 'views'")
+    world.change("DELETE FROM _meta WHERE key = 'schema'")
+    with pytest.raises(CtxdbError, match="commits: a view of that name is in the way"):
+        world.sync()
+    assert world.one("SELECT mine FROM commits") == "my own"
+    world.change("DROP VIEW commits")
+    world.sync()
+    assert world.one("SELECT count(*) FROM commits") == 0

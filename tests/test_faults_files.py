@@ -24,7 +24,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from ctxdb import identity, ingest, look, reader
+from ctxdb import identity, ingest, look, reader, tail
 from ctxdb.config import Config
 from ctxdb.discover import FoundFile
 from ctxdb.progress import NullProgress
@@ -156,6 +156,21 @@ def test_case_29_a_password_blacked_out_in_the_middle_of_a_file_is_noticed(
     assert world.one("SELECT count(*) FROM messages WHERE text LIKE '%line 00010%'") == 0
     assert world.one("SELECT count(*) FROM messages WHERE text LIKE '%LINE XXXXX%'") == 1
     assert world.one("SELECT count(*) FROM messages") == 20
+    world.sound()
+
+
+def test_case_29_a_password_blacked_out_by_an_editor_in_a_session_that_went_on_is_noticed(
+    world: World,
+) -> None:
+    data = long_lines(*range(20))
+    world.write(data)
+    world.sync()
+    new = world.file("new.tmp")
+    new.write_bytes(data.replace(b"line 00010", b"LINE XXXXX") + long_lines(20))
+    os.replace(new, world.main)
+    assert world.sync().rewritten_files == 1
+    assert world.one("SELECT count(*) FROM messages WHERE text LIKE '%line 00010%'") == 0
+    assert world.one("SELECT count(*) FROM messages") == 21
     world.sound()
 
 
@@ -969,3 +984,30 @@ def test_case_48_the_time_zone_of_the_machine_changes_nothing(world: World) -> N
         assert world.one("SELECT min(timestamp) FROM messages") == "2026-08-24T00:00:00.000Z"
         assert world.source()["last_read_at"].endswith("Z")
     world.settled([0, 1])
+
+
+def test_a_file_that_is_overwritten_while_it_is_read_is_read_again_by_the_next_sync(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = long_lines(*range(40)), long_lines(*range(100, 160))
+    world.write(old)
+    read = reader.read_lines
+    times = 0
+
+    def overwritten(fd: int, offset: int, **how: Any) -> Any:
+        nonlocal times
+        times += 1
+        if times == 2:
+            with world.main.open("r+b") as file:  # as rsync --inplace does
+                file.write(new)
+        return read(fd, offset, **{**how, "want_bytes": 1})
+
+    monkeypatch.setattr(tail.read_block, "__defaults__", (4000, tail.MAX_LINE_BYTES))
+    monkeypatch.setattr(reader, "read_lines", overwritten)
+    world.sync()
+    monkeypatch.undo()
+    assert world.sync().rewritten_files == 1
+    said = {text[:10] for text in world.texts()}
+    assert said >= set(texts(range(100, 160)))
+    assert said <= set(texts([*range(40), *range(100, 160)]))
+    world.sound()

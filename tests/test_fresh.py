@@ -14,7 +14,7 @@ import ctxdb.sync
 from builder import World as Transcripts
 from ctxdb import ingest
 from ctxdb.config import Config
-from ctxdb.lock import WriterLock
+from ctxdb.lock import WriterLock, lock_path
 from ctxdb.progress import NullProgress
 from ctxdb.query import fresh
 from ctxdb.query.fresh import freshen, look
@@ -213,6 +213,33 @@ def test_while_another_process_writes_what_is_seconds_old_is_not_worth_a_word(
     append(config, written, 1)
     with WriterLock(config.db_path):
         assert said(config) == []
+
+
+def test_while_somebody_edits_the_database_by_hand_the_question_is_answered_and_that_said(
+    config: Config, written: Transcript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fresh, "BUSY_SECONDS", 0.01)
+    sync(config)
+    before = messages(config)
+    append(config, written, 1)
+    with closing(sqlite3.connect(config.db_path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        (told,) = said(config)
+        assert told == f"Not brought up to date: {config.db_path}: database is locked"
+        assert messages(config) == before
+    assert said(config) == []
+    assert messages(config) == before + 1
+
+
+def test_a_lock_file_that_a_killed_process_has_left_keeps_nothing_from_being_read(
+    config: Config, written: Transcript
+) -> None:
+    sync(config)
+    before = messages(config)
+    append(config, written, 1, age=3600)
+    lock_path(config.db_path).write_text(f"{os.getpid()} 0.1.0 daemon\n")  # its number lives on
+    assert said(config) == []
+    assert messages(config) == before + 1
 
 
 def test_what_takes_too_long_is_left_for_sync_and_said(

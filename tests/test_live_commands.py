@@ -26,7 +26,7 @@ from ctxdb.live import process, units
 from ctxdb.live.logs import Log, lines_of, log_path
 from ctxdb.live.notify import Notifier
 from ctxdb.live.report import daemon_report
-from ctxdb.lock import WriterLock, current_writer, lock_path
+from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
 from live_lab import Live, has, runtime_folder, until
 from world import World, line, lines, run_python
 
@@ -315,9 +315,9 @@ def test_a_daemon_that_holds_other_locks_too_is_found(world: World) -> None:
                 lock = stack.enter_context(WriterLock(world.db, role="daemon"))
         writer = current_writer(world.db)
         assert writer is not None
-        assert process.holds_lock(world.db, writer)
+        assert holds_lock(world.db, writer)
         lock.release()
-        assert not process.holds_lock(world.db, writer)
+        assert not holds_lock(world.db, writer)
 
 
 # -- service managers ------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlite_utils import Database
 
 from ctxdb import canned
 from ctxdb.config import Config
@@ -132,6 +133,20 @@ def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_
             assert page.get("ok") is not False, page
             rows = page["rows"]
             assert not rows or list(rows[0]) == list(one.columns), one.name
+        for table in ("messages", "tool_uses"):
+            found = get(f"/ctxdb/{table}.json?_shape=objects&_search=backoff")
+            with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as conn:
+                (hits,) = conn.execute(
+                    f"SELECT count(*) FROM {table}_fts WHERE {table}_fts MATCH 'backoff'"
+                ).fetchone()
+            assert 0 < found["filtered_table_rows_count"] == hits
+
+
+def test_sqlite_utils_searches_messages_and_calls(db: Path) -> None:
+    found = Database(f"{db}")
+    for table, column in (("messages", "text"), ("tool_uses", "input")):
+        hits = list(found[table].search("backoff", columns=[column]))
+        assert any("backoff" in (hit[column] or "") for hit in hits)
 
 
 @pytest.mark.timeout(120)

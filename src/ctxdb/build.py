@@ -76,7 +76,7 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
     found = _first(scan(roots))
     if sum(file.size for file in found.files) < MIN_BYTES or (os.cpu_count() or 1) < 2:
         return None
-    aside = _beside(path, "-building")
+    aside = _aside(path)
     try:
         report = _fill(aside, found, roots, progress)
         _put_in_place(aside, path)
@@ -85,6 +85,15 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
     finally:
         _remove(aside)
     return report
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what a building that was killed has left; the caller holds the writer lock."""
+    _remove(_aside(path))
+
+
+def _aside(path: Path) -> Path:
+    return _beside(path, "-building")
 
 
 def _beside(path: Path, suffix: str) -> Path:
@@ -109,7 +118,6 @@ class Reading(NamedTuple):
 
 
 def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) -> SyncReport:
-    _remove(aside)  # of a building that was killed
     tasks = []
     for file in found.files:
         role = role_of(file.path, file.root)

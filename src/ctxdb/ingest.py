@@ -22,7 +22,15 @@ from ctxdb.errors import CtxdbError, is_of_the_machine
 from ctxdb.identity import open_regular
 from ctxdb.look import NO_DESCRIPTORS, Look, Work
 from ctxdb.progress import Progress
-from ctxdb.reader import Lines, ReaderDied, open_at, read_apart, read_file, read_lines
+from ctxdb.reader import (
+    Lines,
+    ReaderDied,
+    must_be_the_same,
+    open_at,
+    read_apart,
+    read_file,
+    read_lines,
+)
 from ctxdb.report import SyncReport
 from ctxdb.reread import reread
 from ctxdb.store import fulltext, sources, straight
@@ -258,8 +266,9 @@ class Pass(Look):
                 )
                 if found.is_large:
                     found = self._huge_line(one, fd, offset)
+                must_be_the_same(fd, one.item.open_path, offset, mark)
                 yield found.chunk(file)
-                offset = found.end
+                offset, mark = found.end, found.mark
                 if found.at_end or self._is_enough(one, found):
                     return
         finally:

@@ -168,15 +168,30 @@ def current_writer(db_path: Path) -> Writer | None:
     """Return who is writing to that database, as far as one can tell without touching the lock.
 
     A reader that tried the lock could make a writer that starts at the same moment believe that
-    it is taken. So this goes by what the holder wrote and whether that process is alive.
+    it is taken. So this goes by what the holder wrote, and whether that process lives and holds it.
     """
     try:
         writer = _parse(lock_path(db_path).read_bytes()[:100])
     except OSError:
         return None
-    if writer is None:
+    if writer is None or not _is_alive(writer.pid) or not holds_lock(db_path, writer):
         return None
-    return writer if _is_alive(writer.pid) else None
+    return writer
+
+
+def holds_lock(db_path: Path, writer: Writer) -> bool:
+    """True when that process really holds the lock.
+
+    One that was killed has left its number in the file, which may be another process's by now.
+    """
+    try:
+        inode = os.stat(lock_path(db_path)).st_ino  # noqa: PTH116
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            rows = file.read().splitlines()
+    except OSError:
+        return True  # no such list here: the words in the lock file must do
+    held = (row.split()[4:6] for row in rows if "FLOCK" in row)
+    return any(pid == str(writer.pid) and place.endswith(f":{inode}") for pid, place in held)
 
 
 def _is_alive(pid: int) -> bool:

@@ -134,7 +134,7 @@ class Look:
             os.close(fd)
 
     def _is_edited(self, item: sources.KnownFile, now: os.stat_result) -> bool:
-        """Whether a file that has not grown, and may have been written to, differs in its middle.
+        """Whether a file that may have been written to otherwise than at its end has been.
 
         Someone has blacked out a password, say: head and tail are as they were, and so is the size.
         """
@@ -198,13 +198,15 @@ def inodes_of(
 def may_be_edited(item: sources.KnownFile, now: tuple[int, int, int, int, int]) -> bool:
     """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime).
 
-    Another inode alone says nothing: copies have one that keep their times, and on some network
-    file systems every file has, each time.
+    Of a file that has not grown another inode alone says nothing: copies have one that keep their
+    times, and on some network file systems every file has, each time.
     """
     known = item.known
     dev, ino, size, mtime_ns, ctime_ns = now
-    if not known.offset or size > known.size:
+    if not known.offset:
         return False
+    if size > known.size:  # editors, and sed -i, write another file and give it the name
+        return dev == known.dev and ino != known.ino
     if mtime_ns != known.mtime_ns:
         return True
     return (dev, ino) == (known.dev, known.ino) and ctime_ns != known.ctime_ns

@@ -197,15 +197,18 @@ def open_at(path: str | bytes, offset: int, mark: bytes | None) -> int:
     file that it was found in.
     """
     fd = open_regular(path)
-    is_same = False
     try:
-        is_same = not offset or mark == mark_of(fd, offset)
-    finally:
-        if not is_same:
-            os.close(fd)
-    if not is_same:
-        raise FileNotFoundError(errno.ENOENT, "another file has taken its place", path)
+        must_be_the_same(fd, path, offset, mark)
+    except BaseException:
+        os.close(fd)
+        raise
     return fd
+
+
+def must_be_the_same(fd: int, path: str | bytes, offset: int, mark: bytes | None) -> None:
+    """Raise FileNotFoundError unless the bytes before the offset are those that were read."""
+    if offset and mark != mark_of(fd, offset):
+        raise FileNotFoundError(errno.ENOENT, "another file has taken its place", path)
 
 
 def read_file(
@@ -218,7 +221,8 @@ def read_file(
 ) -> Iterator[Lines]:
     """All complete lines after an offset, in chunks; stops at a large line, which comes empty.
 
-    `mark` is that of the file as it was read up to the offset.
+    `mark` is that of the file as it was read up to the offset. A file that is overwritten while it
+    is read is none of which something was read: the next pass begins again.
     """
     fd = open_at(path, offset, mark)
     try:
@@ -226,10 +230,11 @@ def read_file(
             found = read_lines(
                 fd, offset, in_agent_file=in_agent_file, parse_large=False, limit=limit
             )
+            must_be_the_same(fd, path, offset, mark)
             yield found
             if found.is_large or found.at_end:
                 return
-            offset = found.end
+            offset, mark = found.end, found.mark
     finally:
         os.close(fd)
 

@@ -8,11 +8,11 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctxdb.build import build
+from ctxdb.build import build, remove_unfinished
 from ctxdb.ingest import Pass
 from ctxdb.lock import WriterLock
 from ctxdb.memory import give_back
-from ctxdb.store.connection import naming_damage, open_writer
+from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -23,14 +23,20 @@ if TYPE_CHECKING:
 OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
 
 
-def sync(config: Config, *, wait: bool = False, progress: Progress) -> SyncReport:
-    """One pass over all roots, under the writer lock."""
+def sync(
+    config: Config, *, wait: bool = False, busy: float = BUSY_SECONDS, progress: Progress
+) -> SyncReport:
+    """One pass over all roots, under the writer lock.
+
+    Programs that hold SQLite's own lock, as an editor may, are waited for so many seconds.
+    """
     began = time.monotonic()
     with WriterLock(config.db_path, wait=wait), naming_damage(config.db_path):
+        remove_unfinished(config.db_path)
         built = build(config.db_path, config.roots, progress)
         if built is not None:
             give_back()
-        with closing(open_writer(config.db_path)) as conn:
+        with closing(open_writer(config.db_path, wait=busy)) as conn:
             prepare(conn, config.db_path)
             # Of what a building has left, little or nothing, processes that read ahead are not
             # worth their memory: forked from this one, they begin with all that this one has.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctxdb import __version__
+from ctxdb.build import remove_unfinished
 from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.live import health as beats
 from ctxdb.live.database import Database, trouble_of
@@ -130,6 +131,7 @@ class Daemon:
                 self.log.trouble("lock", f"waiting: {e}")
                 self.wakeup.wait(LOCK_SECONDS)
             else:
+                remove_unfinished(self.config.db_path)
                 return True
         return False
 

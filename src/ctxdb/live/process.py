@@ -14,7 +14,7 @@ from typing import NoReturn
 from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.live.health import process_started
 from ctxdb.live.logs import log_path
-from ctxdb.lock import Writer, current_writer, lock_path
+from ctxdb.lock import current_writer, holds_lock
 
 READY_FD = "CTXDB_READY_FD"  # where a started daemon says that it is ready, or why not
 START_SECONDS = 60.0
@@ -40,7 +40,7 @@ def command_line(db_path: Path, roots: list[str], *more: str) -> list[str]:
 def start(db_path: Path, roots: list[str]) -> int:
     """Start a daemon that outlives this terminal; return its pid once it is ready."""
     writer = current_writer(db_path)
-    if writer is not None and holds_lock(db_path, writer):
+    if writer is not None:
         raise LockHeld(db_path, writer.pid, writer.version)
     log = log_path(db_path)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,21 +128,10 @@ class Announcement:
                 os.close(fd)
 
 
-def holds_lock(db_path: Path, writer: Writer) -> bool:
-    """True when that process really holds the lock: the file may name one that was killed."""
-    try:
-        inode = os.stat(lock_path(db_path)).st_ino
-        rows = Path("/proc/locks").read_text().splitlines()
-    except OSError:
-        return True  # no such list here: the words in the lock file must do
-    held = (row.split()[4:6] for row in rows if "FLOCK" in row)
-    return any(pid == str(writer.pid) and place.endswith(f":{inode}") for pid, place in held)
-
-
 def stop(db_path: Path) -> int | None:
     """Ask the daemon to end and wait for it; return its pid, or None if there is none."""
     writer = current_writer(db_path)
-    if writer is None or not holds_lock(db_path, writer):
+    if writer is None:
         return None
     if not writer.version.endswith(" daemon"):
         raise CtxdbError(f"process {writer.pid} is writing to {db_path}, but it is no daemon")

@@ -17,8 +17,10 @@ _PUSH = re.compile(
     re.MULTILINE,
 )
 _PULL = re.compile(r"https://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d{1,18})\b")
-_RUNS_COMMIT = re.compile(r"\bgit\b[^\n|;&]*\bcommit\b")
-_RUNS_PUSH = re.compile(r"\bgit\b[^\n|;&]*\bpush\b")
+_COMMAND_ENDS = re.compile(r"[\n|;&]")
+_GIT = re.compile(r"\bgit\b")
+_SAYS_COMMIT = re.compile(r"\bcommit\b")
+_SAYS_PUSH = re.compile(r"\bpush\b")
 _RUNS_PULL = re.compile(r"\bgh\s+pr\s+create\b")
 
 
@@ -45,9 +47,12 @@ def git_from_text(command: str | None, output: str | None, *, failed: bool) -> l
     if not command or not output or ("git" not in command and "gh" not in command):
         return []
     found: list[GitOp] = []
-    if _RUNS_COMMIT.search(command):
+    after_git = [
+        (part, git.end()) for part in _COMMAND_ENDS.split(command) if (git := _GIT.search(part))
+    ]
+    if any(_SAYS_COMMIT.search(part, at) for part, at in after_git):
         found += [("commit", m[2], m[1], None, None) for m in _COMMIT.finditer(output)]
-    if _RUNS_PUSH.search(command):
+    if any(_SAYS_PUSH.search(part, at) for part, at in after_git):
         found += [("push", None, m[2], None, None) for m in _PUSH.finditer(output)]
     if not failed and _RUNS_PULL.search(command) and (pull := _PULL.search(output)):
         found.append(("pr", None, None, int(pull[1]), pull[0]))

@@ -35,10 +35,6 @@ _LEADING: tuple[tuple[str, str], ...] = (
 )
 _NOT_HUMAN_SOURCES = frozenset(("system",))
 _IDE = re.compile(r"\s*<(ide_\w+)>.*?(?:</\1>\s*|\Z)", re.DOTALL)
-_COMMAND_NAME = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
-_COMMAND_MESSAGE = re.compile(r"<command-message>(.*?)</command-message>", re.DOTALL)
-_COMMAND_ARGS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-_BASH_INPUT = re.compile(r"<bash-input>(.*?)(?:</bash-input>|\Z)", re.DOTALL)
 
 
 def kind_of_text(text: str) -> str:
@@ -53,19 +49,36 @@ def kind_of_text(text: str) -> str:
 
 def without_ide(text: str) -> str:
     """The text without the blocks an IDE put before it."""
-    while match := _IDE.match(text):
-        text = text[match.end() :]
-    return text
+    at = 0
+    while match := _IDE.match(text, at):
+        at = match.end()
+    return text[at:]
+
+
+def _inside(text: str, tag: str, *, closed: bool = True) -> str | None:
+    """What stands in the first such tag; one that must not be closed may go on to the end.
+
+    Not by a regular expression: one would look for the end again from every beginning.
+    """
+    begin = text.find(f"<{tag}>")
+    if begin < 0:
+        return None
+    begin += len(tag) + 2
+    end = text.find(f"</{tag}>", begin)
+    if end < 0:
+        return None if closed else text[begin:]
+    return text[begin:end]
 
 
 def command_text(text: str) -> str:
     """`/name args` of a slash command's tags."""
-    name = _COMMAND_NAME.search(text) or _COMMAND_MESSAGE.search(text)
+    name = _inside(text, "command-name")
+    if name is None:
+        name = _inside(text, "command-message")
     if name is None:
         return text.strip()
-    word = name.group(1).strip()
-    args = _COMMAND_ARGS.search(text)
-    rest = args.group(1).strip() if args else ""
+    word = name.strip()
+    rest = (_inside(text, "command-args") or "").strip()
     word = word if word.startswith("/") else f"/{word}"
     return f"{word} {rest}" if rest else word
 
@@ -75,8 +88,8 @@ def prompt_of(kind: str, text: str) -> str:
     if kind == "command":
         return command_text(text)
     if kind == "shell":
-        match = _BASH_INPUT.search(text)
-        return (match.group(1) if match else text).strip()
+        typed = _inside(text, "bash-input", closed=False)
+        return (text if typed is None else typed).strip()
     return text.strip()
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Stat = tuple[int, int, int]  # size, ctime_ns, ino
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
+BUSY_SECONDS = 0.5  # for another program that holds the database's write lock
 MADE_SECONDS = 0.05  # between two looks whether another process has made the database
 STALLED_SECONDS = 60.0  # a database that does not grow for so long is not being made
 STALE_SECONDS = 10.0  # what another process has not taken in for so long is worth a word
@@ -47,6 +48,8 @@ def freshen(
 
     `named` is true when the command line names the database (--db): such a one is not made.
     """
+    import sqlite3
+
     from ctxdb.errors import CtxdbError, LockHeld
 
     try:
@@ -71,6 +74,8 @@ def freshen(
         say(f"Not brought up to date: {e}")
     except OSError as e:
         say(f"Not brought up to date: {e.filename or config.db_path}: {e.strerror}")
+    except sqlite3.Error as e:  # somebody edits the database by hand, or the disk is full
+        say(f"Not brought up to date: {config.db_path}: {e}")
 
 
 # -- the glance ---------------------------------------------------------------------------------
@@ -257,7 +262,7 @@ def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
 
     progress = _Bounded(progress_on(sys.stderr), budget)
     try:
-        sync(config, progress=progress)
+        sync(config, progress=progress, busy=BUSY_SECONDS)
     except _Enough:
         progress.finish()
         say(

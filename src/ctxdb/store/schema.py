@@ -69,14 +69,13 @@ def _create_views(conn: sqlite3.Connection) -> None:
     Which ones are ours is written down, because people make views of their own in this database.
     """
     wanted = {path.stem: path.read_text(encoding="utf-8") for path in view_files()}
-    for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'"):
-        if name in wanted:
-            why = (
-                "a table of that name is in the way of a view of ctxdb; rename it, then sync again"
-            )
-            raise CtxdbError(f"{name}: {why}")
     row = conn.execute("SELECT value FROM _meta WHERE key = 'views'").fetchone()
-    for name in sorted({*(row[0].split() if row else ()), *wanted}):
+    ours = set(row[0].split() if row else wanted)
+    for name, kind in conn.execute("SELECT name, type FROM sqlite_master").fetchall():
+        if name in wanted and (kind == "table" or (kind == "view" and name not in ours)):
+            why = f"a {kind} of that name is in the way of a view of ctxdb"
+            raise CtxdbError(f"{name}: {why}; rename it, then sync again")
+    for name in sorted(ours):
         conn.execute(f'DROP VIEW IF EXISTS "{name}"')
     for name, text in wanted.items():
         conn.execute(f'CREATE VIEW "{name}" AS\n{text.rstrip().rstrip(";")}')
@@ -122,18 +121,19 @@ def view_docs(name: str, text: str) -> Iterator[DocRow]:
 
 def all_docs() -> list[DocRow]:
     """Every table, view and column in words, from migrations/ and sql/."""
-    rows: list[DocRow] = []
+    rows: dict[tuple[str, str], DocRow] = {}  # a later step may make a table anew
     for path in sorted(asset_dir("migrations").glob("[0-9]*.sql")):
-        rows += table_docs(path.read_text(encoding="utf-8"))
+        rows.update((row[1:3], row) for row in table_docs(path.read_text(encoding="utf-8")))
     for path in view_files():
-        rows += view_docs(path.stem, path.read_text(encoding="utf-8"))
-    return rows
+        text = path.read_text(encoding="utf-8")
+        rows.update((row[1:3], row) for row in view_docs(path.stem, text))
+    return list(rows.values())
 
 
 def _write_docs(conn: sqlite3.Connection) -> None:
     conn.execute("DELETE FROM _schema_docs")
     conn.executemany(
-        'INSERT OR REPLACE INTO _schema_docs (kind, name, "column", position, description)'
+        'INSERT INTO _schema_docs (kind, name, "column", position, description)'
         " VALUES (?, ?, ?, ?, ?)",
         all_docs(),
     )

@@ -39,9 +39,7 @@ TABLES = (
          "dev", "ino", "mtime_ns", "ctime_ns", "mark", "generation", "attempting"),
     ),
     Table("projects", ("path",), "id"),
-    Table(
-        "sessions", ("id",), "id", ("source_deleted_at", "shares_entries", "first_unshared_at")
-    ),
+    Table("sessions", ("id",), "id", ("source_deleted_at",)),
     Table("events", ("source_file_id", "byte_start"), "source_file_id"),
     # Whose it is and where it stands first; the turn it belongs to when turns are known.
     Table("messages", ("source_file_id", "byte_start"), "source_file_id"),

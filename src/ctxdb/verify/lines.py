@@ -13,6 +13,7 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ctxdb.discover import numbers_of
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _FILES = (
     'SELECT id, path, path_bytes, session_id, agent_id, "offset", lines, bad_lines, skipped_lines,'
-    " mark, missing_since FROM source_files"
+    " mark, missing_since, dev, ino, size, mtime_ns, ctime_ns FROM source_files"
 )
 
 
@@ -61,7 +62,7 @@ class LineCheck:
     def check_file(self, row: tuple[Any, ...]) -> None:
         """Compare one file, by its row."""
         file_id, path, path_bytes, session_id, agent_id, offset, lines, bad, skipped = row[:9]
-        mark, missing_since = row[9:]
+        mark, missing_since, *seen = row[9:]
         try:
             fd = open_regular(path_bytes or path)
         except OSError as e:
@@ -71,7 +72,10 @@ class LineCheck:
             return
         try:
             if mark is not None and mark_of(fd, offset) != mark:
-                self.report.files_changed += 1
+                if tuple(seen) == numbers_of(os.fstat(fd)):
+                    self.report.differ(f"{path}: the saved offset or mark is not of this file")
+                else:
+                    self.report.files_changed += 1
                 return
             self.report.files += 1
             counts: Counter[str] = Counter()
@@ -266,6 +270,14 @@ _RESULT = (
 _TOLD = f"SELECT {', '.join(LINE_COLUMNS[3:])} FROM _usage_lines WHERE message_id = ? ORDER BY part"
 
 _INVARIANTS = (
+    (
+        "sessions are called deleted whose transcripts are there",
+        (
+            "SELECT count(*) FROM sessions s WHERE s.source_deleted_at IS NOT NULL"
+            " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = s.id"
+            "  AND f.agent_id IS NULL AND f.missing_since IS NULL)"
+        ),
+    ),
     (
         "uuids stand in more than one message",
         (

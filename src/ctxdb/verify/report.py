@@ -73,6 +73,8 @@ class VerifyReport:
             yield f"... and {self.differences - len(self.shown):,} more"
         if not self.ok:
             yield f"{self.differences:,} DIFFERENCES"
+        elif self.files_changed:
+            yield "All lines of the other files are accounted for."
         elif self.files:
             yield "All lines are accounted for."
         else:
