@@ -13,7 +13,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
@@ -147,15 +147,28 @@ def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection
     _check_sqlite()
     _make_private(path)
     _check_header(path)
-    try:
-        conn = _connect(path, wait)
+    with _closed_on_failure(path, lambda: _connect(path, wait)) as conn:
         _check_application(conn, path)
         _use_wal(conn, wait)
         conn.execute("PRAGMA synchronous = NORMAL")
         conn.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
-    except sqlite3.Error as e:
-        raise _read_error(path, e) from e
     return conn
+
+
+@contextmanager
+def _closed_on_failure(
+    path: Path, connect: Callable[[], sqlite3.Connection]
+) -> Iterator[sqlite3.Connection]:
+    conn = None
+    try:
+        conn = connect()
+        yield conn
+    except BaseException as e:
+        if conn is not None:
+            conn.close()
+        if isinstance(e, sqlite3.Error):
+            raise _read_error(path, e) from e
+        raise
 
 
 def open_aside(path: Path) -> sqlite3.Connection:
@@ -211,15 +224,14 @@ def open_reader(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise NoDatabase(path)
     _check_header(path)
-    try:
-        uri = f"file:{quote(os.fsencode(path))}?mode=ro"
-        conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro"
+    with _closed_on_failure(
+        path, lambda: sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+    ) as conn:
         conn.execute("PRAGMA query_only = 1")
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         _check_application(conn, path)
-    except sqlite3.Error as e:
-        raise _read_error(path, e) from e
     return conn
 
 
