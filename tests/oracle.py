@@ -171,7 +171,7 @@ def turn_of_attachment(attachment: Json) -> tuple[str, str] | None:
 
 
 def count_usage(model: Model) -> None:
-    """One row per billed request: accounting.md R0 to R7, R10 to R18."""
+    """One row per billed request: docs/costs.md R0 to R7, R10 to R17."""
     lines = [m for m in model.messages if m.entry.type == "assistant" and eligible(m)]
     spoken = {
         (session, api(m).get("id"))

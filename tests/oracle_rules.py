@@ -45,7 +45,7 @@ META_TEXT = ("<local-command-caveat", "<system-reminder")
 MACHINE_TEXT = (*COMMAND_OUTPUT, *NOTIFICATION, *META_TEXT)
 COMMAND = ("<command-name>", "<command-message>")
 IDE_BLOCK = re.compile(r"<(ide_\w+)>.*?</\1>", re.DOTALL)
-MAX_COUNTER = 2_000_000  # accounting.md R0
+MAX_COUNTER = 2_000_000  # docs/costs.md R0
 
 
 # -- lines -----------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def human_words(blocks: list[Json]) -> tuple[str, str] | None:
 
 
 def turn_of_user_line(entry: Json) -> tuple[str, str] | None:
-    """(kind, prompt) if this main-thread user line is a turn: format.md 7g."""
+    """(kind, prompt) if this main-thread user line is a turn."""
     blocks = entry_blocks(entry)
     if any(b.get("type") == "tool_result" for b in blocks):
         words = human_words([b for b in blocks if b.get("type") == "text"])
@@ -369,7 +369,7 @@ def counter(value: Any) -> int:
 
 
 def token_counts(usage: Json) -> Json:
-    """Counters of a usage object or of one of its iterations: accounting.md R0 and R6."""
+    """Counters of a usage object or of one of its iterations: docs/costs.md R0 and R6."""
     split = as_dict(usage.get("cache_creation"))
     five = counter(split.get("ephemeral_5m_input_tokens"))
     hour = counter(split.get("ephemeral_1h_input_tokens"))
@@ -394,6 +394,6 @@ def iterations(usage: Json, kind: str) -> list[Json]:
 
 
 def largest_prompt(usage: Json) -> int:
-    """Prompt size of the largest single call: accounting.md R7."""
+    """Prompt size of the largest single call: docs/costs.md R7."""
     calls = iterations(usage, "message") or [usage]
     return max(prompt_size(token_counts(call)) for call in calls)

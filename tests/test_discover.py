@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SESSION = "11111111-2222-4333-8444-555555555555"
 OTHER = "aaaaaaaa-bbbb-4ccc-8ddd-eeeeeeeeeeee"
 
-# Where transcripts have been since 1.0 (format.md 7c and the descriptions others published), and
-# what each place says: path below the root, session, agent, workflow run.
+# Where transcripts have been since 1.0, and what each place says: path below the root, session,
+# agent, workflow run.
 LAYOUTS = [
     (f"-w-app/{SESSION}.jsonl", SESSION, None, None),
     ("-w-app/agent-a21e2f5.jsonl", None, "a21e2f5", None),

@@ -1,4 +1,4 @@
-"""Telling a person's words from the machine's (format.md 7g, contract: Turns).
+"""Telling a person's words from the machine's.
 
 `userType` is always external and says nothing, so the text itself decides: Claude Code writes its
 own messages into user lines behind tags, and IDEs put blocks of context before what was typed.

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 Json = dict[str, Any]
 
 # Plain tuples, one per row: (columns in the order the store inserts them).
-CallRow = tuple[Any, ...]
 UsageRow = tuple[Any, ...]
 Snapshot = tuple[str, int, str | None]  # path, version, time
 

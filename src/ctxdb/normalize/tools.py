@@ -1,4 +1,4 @@
-"""Tool calls and tool results: names, targets, outcomes (contract: tool_uses).
+"""Tool calls and tool results: names, targets, outcomes.
 
 A call and its result stand on different lines, often in different files, so each is read alone
 here; what needs both (exit code 0, duration, the file that was touched) is joined in the store.

@@ -1,4 +1,4 @@
-"""Token counts of one assistant line (accounting.md R0, R2, R6, R7, R10).
+"""Token counts of one assistant line (docs/costs.md R0, R2, R6, R7, R10).
 
 A line only tells what it knows; which line of a request wins is decided over all of them, in the
 store. Rows follow the columns of `_usage_lines` after `message_id`.

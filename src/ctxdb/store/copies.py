@@ -1,4 +1,4 @@
-"""One row per entry, however many lines repeat it (contract: Copies).
+"""One row per entry, however many lines repeat it.
 
 Resumed, forked and replayed history repeats old entries. The line that owns an entry fills its row
 in messages; every other place is a row in message_copies. Which line owns follows from the lines

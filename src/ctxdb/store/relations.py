@@ -1,4 +1,4 @@
-"""How a session continues another: resume, fork or clear (contract: Relation)."""
+"""How a session continues another: resume, fork or clear."""
 
 from __future__ import annotations
 

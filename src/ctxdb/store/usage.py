@@ -1,4 +1,4 @@
-"""Billed requests from the lines that told of them (accounting.md R1 to R6, R11, R13, R18).
+"""Billed requests from the lines that told of them (docs/costs.md R1 to R6, R11, R13).
 
 Which line wins, who a request belongs to and whether a replayed line counts at all can only be
 said over all lines of a request, so the lines are kept (`_usage_lines`) and the requests that a
