@@ -15,7 +15,7 @@ SELECT date(timestamp, 'localtime') AS day, CASE WHEN kind GLOB '?*_error' AND k
   status, count(*) AS errors, sum(retried) AS retried, sum(NOT retried) AS failed,
   count(DISTINCT session_id) AS sessions, min(timestamp) AS first_at, max(timestamp) AS last_at, max(message) AS message
 FROM (
-  SELECT timestamp, session_id, subtype = 'api_error' AS retried, CASE WHEN subtype = 'api_error' THEN NULL ELSE text END AS message,
+  SELECT timestamp, session_id, subtype IS 'api_error' AS retried, CASE WHEN subtype IS 'api_error' THEN NULL ELSE text END AS message,
     coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status')) AS status,
     coalesce(json_extract(data, '$.error.error.error.type'), json_extract(data, '$.error.error.type'),
       CASE WHEN json_type(data, '$.error') = 'text' THEN json_extract(data, '$.error') END,

@@ -31,7 +31,7 @@ LEFT JOIN turns a ON a.message_id = m.id
 WHERE (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
   AND (trim(m.text, char(9, 10, 13, 32)) <> '' OR m.thinking IS NOT NULL)))
 UNION ALL -- what it shares
-SELECT f.session_id, c.source_file_id, c.byte_start, m.timestamp, m.agent_id,
+SELECT c.session_id, c.source_file_id, c.byte_start, m.timestamp, m.agent_id,
   CASE WHEN a.id IS NOT NULL THEN a.kind WHEN m.kind <> 'assistant' THEN m.kind WHEN t.id IS NOT NULL THEN 'call'
     WHEN m.text IS NULL THEN 'thinking' ELSE 'reply' END,
   -- A line may hold text and calls; the text stands beside the first of them.
@@ -39,12 +39,11 @@ SELECT f.session_id, c.source_file_id, c.byte_start, m.timestamp, m.agent_id,
     ELSE coalesce(a.prompt, m.text, m.thinking) END,
   t.name, t.target, t.status, t.duration_ms, substr(t.result_text, 1, 1000),
   m.turn_id, m.id, t.tool_use_id, 1
-FROM message_copies c
-JOIN source_files f ON f.id = c.source_file_id
+FROM _shared_lines c
 JOIN messages m ON m.id = c.message_id
 LEFT JOIN tool_uses t ON t.message_id = m.id
 LEFT JOIN turns a ON a.message_id = m.id
-WHERE f.session_id IS NOT m.session_id AND (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
+WHERE (a.id IS NOT NULL OR t.id IS NOT NULL OR (m.kind NOT IN ('meta', 'system', 'attachment', 'tool_result')
   AND (trim(m.text, char(9, 10, 13, 32)) <> '' OR m.thinking IS NOT NULL)))
 UNION ALL -- prompts that waited in the queue have no line of their own
 SELECT a.session_id, a.source_file_id, a.byte_start, a.started_at, NULL, a.kind, a.prompt, NULL, NULL, NULL, NULL, NULL, a.id, NULL, NULL, 0

@@ -25,13 +25,10 @@ WITH RECURSIVE lineage AS (
 )
 SELECT l.root_session_id, l.depth, l.session_id, s.parent_session_id, s.relation, p.name AS project,
   s.title, s.started_at, s.ended_at,
-  (
-    SELECT count(DISTINCT c.message_id) FROM source_files f JOIN message_copies c ON c.source_file_id = f.id
-    JOIN messages m ON m.id = c.message_id
-    WHERE f.session_id = l.session_id AND m.session_id IS NOT f.session_id
-  ) AS shared_messages,
+  coalesce(c.messages, 0) AS shared_messages,
   CASE WHEN s.parent_session_id IS NOT NULL THEN EXISTS (SELECT 1 FROM sessions q WHERE q.id = s.parent_session_id) END AS parent_known
 FROM lineage l
 JOIN sessions s ON s.id = l.session_id
 LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN (SELECT session_id, count(DISTINCT message_id) AS messages FROM _shared_lines GROUP BY session_id) c ON c.session_id = l.session_id
 ORDER BY l.began DESC, l.root_session_id, l.place

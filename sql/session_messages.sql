@@ -17,9 +17,7 @@ SELECT m.session_id, m.id AS message_id, 0 AS is_copy, m.source_file_id, m.byte_
   m.session_id AS owner_session_id, m.uuid, m.type, m.kind, m.timestamp, m.agent_id, m.text
 FROM messages m
 UNION ALL
-SELECT f.session_id, m.id, 1, c.source_file_id, c.byte_start,
+SELECT c.session_id, m.id, 1, c.source_file_id, c.byte_start,
   m.session_id, c.uuid, m.type, m.kind, m.timestamp, m.agent_id, m.text
-FROM message_copies c
+FROM _shared_lines c
 JOIN messages m ON m.id = c.message_id
-JOIN source_files f ON f.id = c.source_file_id
-WHERE f.session_id IS NOT m.session_id

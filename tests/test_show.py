@@ -282,6 +282,26 @@ def test_agents_of_copied_calls_are_shown_in_the_fork(world: World, files: Files
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", [None, "notes"])
+def test_an_old_resume_reads_whole_without_the_transcript_it_came_from(
+    world: World, files: Files, name: str | None
+) -> None:
+    one = files.session()
+    one.prompt("count the tides")
+    one.reply(text("There are two."))
+    new = resume(one)
+    new.prompt("and the moons?")
+    files.files.remove(one)
+    if name:  # the first line that names a session is the old one's
+        new.path = new.path.replace(new.session, name)
+    fill(world, files)
+    turns = read(world, new.session).turns
+    assert [(turn.prompt, turn.is_copied, said(turn.items)) for turn in turns] == [
+        ("count the tides", True, ["There are two."]),
+        ("and the moons?", False, []),
+    ]
+
+
 @pytest.mark.parametrize("where", ["beside", "underscore", "subagents"])
 def test_agents_are_nested_below_their_calls_in_every_layout(
     world: World, files: Files, where: str

@@ -5,18 +5,18 @@ The world is that of viewworld.py; the numbers were counted by hand.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from builder import World, fork, resume, text, thinking, tool_use
 from lab import lab
-from viewlab import columns
+from viewlab import ask, columns
 from viewworld import A_PY, MAIN, SECOND, handmade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from builder import Json, Transcript
 
@@ -297,6 +297,46 @@ def test_the_conversation_of_a_fork_begins_with_what_it_shares(db: Path) -> None
     ]
 
 
+@pytest.mark.parametrize("how", ["gone", "there", "unnamed", "gone and unnamed"])
+def test_an_old_resume_reads_whole_also_without_the_transcript_it_came_from(
+    made: Made, how: str
+) -> None:
+    world = World()
+    old = world.session(version="1.0.96")
+    old.prompt("first question")
+    old.reply(text("first answer"))
+    new = resume(old)
+    new.prompt("second question")
+    new.reply(text("second answer"))
+    if "gone" in how:
+        world.files.remove(old)
+    if "unnamed" in how:  # the first line that names a session is the old one's
+        new.path = new.path.replace(new.session, "notes")
+    db = made(world)
+    rest = f"WHERE session_id = '{new.session}' ORDER BY byte_start"
+    said = ["first question", "first answer", "second question", "second answer"]
+    assert columns(db, "conversation", "text", rest) == [(words,) for words in said]
+    assert columns(db, "session_messages", "text", rest) == [(words,) for words in said]
+    assert columns(db, "session_messages", "is_copy, owner_session_id", rest)[0] == (1, old.session)
+    shared = f"WHERE session_id = '{new.session}'"
+    assert columns(db, "session_lineage", "shared_messages", shared) == [
+        (1 if "gone" in how else 2,)
+    ]
+    begun = f"WHERE session_id = '{old.session}'"
+    assert ("first question",) in columns(db, "conversation", "text", begun)
+
+
+def test_the_full_text_example_shows_what_was_found_in_a_thought(made: Made) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (example,) = (part for part in readme.split("```") if "snippet(messages_fts" in part)
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.reply(thinking("a longer backoff"), text("Done."))
+    found = ask(made(world), example.removeprefix("sql"))
+    assert [row["found"] for row in found] == ["a longer [backoff]"]
+
+
 def test_a_line_with_text_and_two_calls_says_the_text_once(made: Made) -> None:
     world = World()
     t = world.session()
@@ -354,6 +394,17 @@ def test_an_api_error_without_an_answer_is_named_by_its_cause(made: Made) -> Non
     t.system("turn_duration", durationMs=7)
     rows = columns(made(world), "api_errors", "kind, status, errors", "ORDER BY kind")
     assert rows == [("ConnectionRefused", None, 1), ("no idea", None, 1), ("rate_limit", 429, 1)]
+
+
+def test_an_api_error_that_says_nothing_has_failed_as_well(made: Made) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.reply(text(""), model="<synthetic>", isApiErrorMessage=True, apiErrorStatus=429)
+    t.entries[-1]["message"]["content"] = []
+    db = made(world)
+    assert columns(db, "messages", "subtype", "WHERE kind = 'synthetic'") == [(None,)]
+    assert columns(db, "api_errors", "kind, errors, retried, failed") == [("rate_limit", 1, 0, 1)]
 
 
 def test_a_fork_hangs_below_the_session_it_came_from(db: Path) -> None:

@@ -74,6 +74,22 @@ _COPIED = (
     " CROSS JOIN message_copies c ON c.source_file_id = f.id JOIN messages m ON m.id = c.message_id"
     " WHERE f.session_id = ? AND m.session_id IS NOT f.session_id{more}"
 )
+# Of an old resume the parent's own transcript may be gone, or its file have no name that tells
+# whose it is: then the parent's lines stand among the session's own, as view _shared_lines has it.
+_AMONG = (
+    " FROM sessions s CROSS JOIN _session_files l ON l.session_id = s.id"
+    " CROSS JOIN source_files f ON f.id = l.source_file_id CROSS JOIN {lines}"
+    " WHERE s.id = ? AND s.parent_session_id <> s.id AND s.relation IS NOT 'clear'"
+    " AND m.session_id = s.parent_session_id AND m.agent_id IS NULL AND EXISTS (SELECT 1"
+    " FROM messages o WHERE o.session_id = s.id AND o.source_file_id = f.id){{more}}"
+)
+_PARENTS = "SELECT m.source_file_id, m.byte_start, {columns}" + _AMONG.format(
+    lines="messages m ON m.source_file_id = f.id"
+)
+_PARENTS_COPIED = "SELECT c.source_file_id, c.byte_start, {columns}" + _AMONG.format(
+    lines="message_copies c ON c.source_file_id = f.id AND f.session_id IS NOT s.id"
+    " CROSS JOIN messages m ON m.id = c.message_id"
+)
 
 
 def load(conn: sqlite3.Connection, session_id: str, wish: Wish) -> Reading:
@@ -116,7 +132,7 @@ def _messages(conn: sqlite3.Connection, session_id: str, wish: Wish) -> list[Row
     more = "" if wish.agents else " AND m.agent_id IS NULL"
     thinking = "m.thinking" if wish.thinking else "NULL"
     found = []
-    for sql, copy in ((_OWN, "0"), (_COPIED, "1")):
+    for sql, copy in ((_OWN, "0"), (_COPIED, "1"), (_PARENTS, "1"), (_PARENTS_COPIED, "1")):
         columns = _COLUMNS.format(copy=copy, thinking=thinking)
         found += conn.execute(sql.format(columns=columns, more=more), (session_id,)).fetchall()
     found.sort(key=lambda row: row[:2])

@@ -1,0 +1,29 @@
+-- Which lines does a session show that another session owns, and where do they stand?
+--   session_id: the session that shows it
+--   message_id: the message
+--   uuid: the uuid that it has there
+--   source_file_id: the file it stands in
+--   byte_start: where in it
+-- Mostly these are copies in a file of the session. But of an old resume the parent's own transcript may be gone,
+-- or its file may have no name that tells whose it is: then the parent's lines stand among those of the session.
+SELECT f.session_id, c.message_id, c.uuid, c.source_file_id, c.byte_start
+FROM message_copies c
+JOIN source_files f ON f.id = c.source_file_id
+JOIN messages m ON m.id = c.message_id
+WHERE f.session_id IS NOT m.session_id
+UNION ALL
+SELECT s.id, m.id, m.uuid, m.source_file_id, m.byte_start
+FROM sessions s
+CROSS JOIN _session_files l ON l.session_id = s.id
+CROSS JOIN messages m ON m.session_id = s.parent_session_id AND m.source_file_id = l.source_file_id
+WHERE s.parent_session_id <> s.id AND s.relation IS NOT 'clear' AND m.agent_id IS NULL
+  AND EXISTS (SELECT 1 FROM messages o WHERE o.session_id = s.id AND o.source_file_id = l.source_file_id)
+UNION ALL
+SELECT s.id, m.id, c.uuid, c.source_file_id, c.byte_start
+FROM sessions s
+CROSS JOIN _session_files l ON l.session_id = s.id
+CROSS JOIN source_files f ON f.id = l.source_file_id
+CROSS JOIN message_copies c ON c.source_file_id = f.id
+CROSS JOIN messages m ON m.id = c.message_id AND m.session_id = s.parent_session_id
+WHERE s.parent_session_id <> s.id AND s.relation IS NOT 'clear' AND m.agent_id IS NULL AND f.session_id IS NOT s.id
+  AND EXISTS (SELECT 1 FROM messages o WHERE o.session_id = s.id AND o.source_file_id = l.source_file_id)
