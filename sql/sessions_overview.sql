@@ -2,14 +2,14 @@
 --   started_at: first message, newest session first
 --   project: name of the project
 --   title: what to call it
---   turns: human requests
+--   turns: human requests; of a period, this and all that is counted is what was done in it, and the rest is of the whole session
 --   tools: tool calls, those of subagents included
 --   errors: calls of these that failed
 --   files_changed: files that were created, written, edited or deleted
 --   lines_added: lines added to them
 --   lines_removed: lines removed
---   subagents: agents that it started; compaction runs, warm-ups and suggestions are not counted
---   requests: billed requests, those of subagents included
+--   subagents: agents that the whole session started; compaction runs, warm-ups and suggestions are not counted
+--   requests: billed requests, those of subagents included; of a model, this, tokens and costs are that model's
 --   requests_unpriced: of these, requests without a price: the costs are without them
 --   requests_not_final: of these, requests whose output count is a lower bound
 --   total_tokens: input, output, cache writes and cache reads together
@@ -26,7 +26,7 @@
 --   source_deleted_at: when its transcript was found to be gone
 --   session_id: the session; claude --resume takes it
 --   project_id: the project
--- filters: since=sessions.ended_at until=sessions.started_at project=sessions.project_id session=sessions.id model=models
+-- filters: since=sessions.ended_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp until=sessions.started_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp project=sessions.project_id session=sessions.id model=_costs.model,usage.model,models
 -- example: ctxdb query sessions_overview --since 7d --sort -cost_usd
 SELECT s.started_at, p.name AS project, s.title,
   (SELECT count(*) FROM turns t WHERE t.session_id = s.id) AS turns,

@@ -86,6 +86,52 @@ def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: canned.Canne
     assert parts == whole if view.filters["model"][0].table else parts >= whole // 2
 
 
+@pytest.mark.parametrize(
+    "how",
+    [{"model": "haiku"}, {"since": AFTER}, {"until": BEFORE, "model": "opus"}, {"session": "last"},
+     {"until": BEFORE, "project": "lantern"}],
+    ids=str,
+)  # fmt: skip
+def test_a_session_costs_the_same_from_both_sides(
+    db: sqlite3.Connection, how: dict[str, Any]
+) -> None:
+    names = ("requests", "total_tokens", "output_tokens", "cost_usd", "cost_own_usd")
+
+    def found(view: str) -> dict[str, list[Any]]:
+        of_all = rows(db, view, **{"since": "all"} | how)
+        return {row["session_id"]: [row[name] for name in names] for row in of_all}
+
+    overview = {id_: sums for id_, sums in found("sessions_overview").items() if sums[0]}
+    assert overview
+    assert overview == found("usage_by_session")
+
+
+def test_a_session_that_a_period_cuts_has_what_was_done_in_it(db: sqlite3.Connection) -> None:
+    whole = {row["session_id"]: row for row in rows(db, "sessions_overview")}
+    (longest,) = (row for row in whole.values() if row["seconds"] == max(
+        one["seconds"] for one in whole.values() if one["turns"] > 1))  # fmt: skip
+    turns = rows(db, "turns_overview", session=longest["session_id"], since="all")
+    middle = sorted(turn["started_at"] for turn in turns)[len(turns) // 2]
+    parts = [
+        row
+        for how in ({"until": middle}, {"since": middle})
+        for row in rows(db, "sessions_overview", session=longest["session_id"], **how)
+    ]
+    assert len(parts) == 2
+    for name in ("turns", "tools", "errors", "lines_added", "lines_removed", "requests",
+                 "total_tokens", "cost_usd"):  # fmt: skip
+        assert sum(row[name] for row in parts) == pytest.approx(longest[name]), name
+    for name in ("title", "started_at", "ended_at", "seconds", "subagents"):
+        assert [row[name] for row in parts] == [longest[name]] * 2
+    assert all(row["turns"] < longest["turns"] for row in parts)
+
+
+def test_only_models_that_are_asked_for_are_named(db: sqlite3.Connection) -> None:
+    found = rows(db, "sessions_overview", model="haiku")
+    assert found
+    assert all("haiku" in name for row in found for name in row["models"].split(", "))
+
+
 def test_a_period_of_projects_has_what_was_done_in_it(db: sqlite3.Connection) -> None:
     whole = rows(db, "projects_overview")
     parts = [

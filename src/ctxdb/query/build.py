@@ -101,7 +101,8 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
         first = f" ORDER BY {order} LIMIT {ask.limit:d}"
     if hidden:
         parts = (
-            narrowed(name, made, first if name == table else "") for name, made in hidden.items()
+            narrowed(name, made, first if name == table else "", looked_up=bool(table))
+            for name, made in hidden.items()
         )
         sql = f"WITH {', '.join(parts)}\n{sql}"
     return Statement(subject.name, sql, values, tuple(picked) or None, ask.limit, _showing(usual))

@@ -52,7 +52,7 @@ def has_value(column: str, text: str, values: dict[str, Value]) -> str:
     """-p COLUMN VALUE: the value, whatever its case; with % a pattern; of a path whole names."""
     name = quoted(column)
     if kind_of(column) == "path" and "%" not in text:
-        whole = _bound(f"/{text.strip('/')}/", values)
+        whole = _bound(f"/{text.removeprefix('./').strip('/')}/", values)
         return f"instr('/' || {name} || '/', {whole}) > 0"
     given = _bound(text, values)
     if "%" in text:
@@ -84,14 +84,17 @@ def number(text: str) -> Value:
     return text
 
 
-def narrowed(table: str, conditions: list[str], first: str = "") -> str:
-    """A table of that name with these rows only; `first` says in which order, and how many."""
+def narrowed(table: str, conditions: list[str], first: str = "", *, looked_up: bool = False) -> str:
+    """A table of that name with these rows only; `first` says in which order, and how many.
+
+    `looked_up` is true where the view finds the requests of each of its rows by an index.
+    """
     name = quoted(table)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     # A view may read the table twice, so it is not copied. But a view that groups requests would
     # read all of them in the order of its groups: those of a period are few, and copied first.
     # So are the first rows.
-    copied = first or (table == "_costs" and ":_since" in where)
+    copied = first or (table == "_costs" and ":_since" in where and not looked_up)
     how = "MATERIALIZED" if copied else "NOT MATERIALIZED"
     return f"{name} AS {how} (SELECT * FROM main.{name}{where}{first})"  # noqa: S608
 
