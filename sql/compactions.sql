@@ -21,7 +21,8 @@ SELECT m.timestamp, p.name AS project, CASE m.subtype WHEN 'compact_boundary' TH
   coalesce(json_extract(m.meta, '$.tokensSaved'), json_extract(m.meta, '$.preTokens') - json_extract(m.meta, '$.postTokens')) AS tokens_saved,
   json_extract(m.meta, '$.durationMs') AS duration_ms,
   CASE m.subtype WHEN 'compact_boundary' THEN (
-    SELECT c.text FROM messages c WHERE c.parent_uuid = m.uuid AND c.kind = 'compact_summary' ORDER BY c.id LIMIT 1
+    SELECT c.text FROM messages c WHERE c.parent_uuid = m.uuid AND c.kind = 'compact_summary' AND (c.session_id IS m.session_id OR length(c.uuid) = 36)
+    ORDER BY c.id LIMIT 1
   ) END AS summary,
   s.title, m.session_id, m.turn_id, m.id AS message_id
 FROM (

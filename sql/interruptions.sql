@@ -28,7 +28,7 @@ FROM messages m
 LEFT JOIN sessions s ON s.id = m.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = m.turn_id
-LEFT JOIN turns n ON n.session_id = t.session_id AND n.ordinal = t.ordinal + 1
+LEFT JOIN turns n ON n.session_id = m.session_id AND n.ordinal = coalesce(t.ordinal, 0) + 1
 LEFT JOIN tool_uses u ON u.id = (
   SELECT max(c.id) FROM tool_uses c WHERE c.message_id = (
     SELECT a.id FROM messages a

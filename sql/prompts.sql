@@ -7,18 +7,19 @@
 --   session_id: the session
 --   turn_id: the human request that it is or belongs to
 --   tool_use_id: the call that asked or was refused
+--   tool_id: the row of tool_uses of that call: its own id need not be unique
 -- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query prompts --since 7d
-SELECT said.timestamp, p.name AS project, said.kind, said.text, said.about, said.session_id, said.turn_id, said.tool_use_id
+SELECT said.timestamp, p.name AS project, said.kind, said.text, said.about, said.session_id, said.turn_id, said.tool_use_id, said.tool_id
 FROM (
-  SELECT started_at AS timestamp, kind, prompt AS text, NULL AS about, session_id, id AS turn_id, NULL AS tool_use_id, 0 AS place
+  SELECT started_at AS timestamp, kind, prompt AS text, NULL AS about, session_id, id AS turn_id, NULL AS tool_use_id, NULL AS tool_id, 0 AS place
   FROM turns
   UNION ALL
   -- "Question"="answer", "Next question"="next answer". You can now continue ...
   -- Answers have quotes and full stops in them. One ends where another question follows, or with the last of
   -- these words: they are marked by a sign that no text has, which can be searched for from the end.
-  SELECT finished_at, 'answer', trim(substr(answer, 1, length(answer) - (substr(answer, -1) = '"'))), question, session_id, turn_id, tool_use_id, 1 + nth
+  SELECT finished_at, 'answer', trim(substr(answer, 1, length(answer) - (substr(answer, -1) = '"'))), question, session_id, turn_id, tool_use_id, tool_id, 1 + nth
   FROM (
     SELECT *, CASE
         WHEN next > 0 THEN substr(rest, 1, next - 1)
@@ -35,7 +36,7 @@ FROM (
       FROM (
         SELECT *, CASE WHEN instr(rest, '. You can now continue') > 0 THEN '. You can now continue' ELSE '".' END AS words
         FROM (
-          SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, json_extract(q.value, '$.question') AS question, q.key AS nth,
+          SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, u.id AS tool_id, json_extract(q.value, '$.question') AS question, q.key AS nth,
             json_extract(u.input, '$.questions') AS questions,
             substr(u.result_text, instr(u.result_text, '"' || json_extract(q.value, '$.question') || '"="')
               + length(json_extract(q.value, '$.question')) + 4) AS rest
@@ -47,9 +48,9 @@ FROM (
     )
   )
   UNION ALL
-  SELECT finished_at, 'refusal', text, about, session_id, turn_id, tool_use_id, 1
+  SELECT finished_at, 'refusal', text, about, session_id, turn_id, tool_use_id, tool_id, 1
   FROM (
-    SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, u.name || coalesce(': ' || u.target, '') AS about, trim(coalesce(
+    SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, u.id AS tool_id, u.name || coalesce(': ' || u.target, '') AS about, trim(coalesce(
       CASE WHEN instr(u.result_text, 'the user said:' || char(10)) > 0
         THEN substr(u.result_text, instr(u.result_text, 'the user said:' || char(10)) + 15) END,
       CASE WHEN json_valid(m.data) THEN json_extract(m.data, '$.userFeedback') END)) AS text

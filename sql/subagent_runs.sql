@@ -44,7 +44,12 @@ FROM agents a
 LEFT JOIN sessions s ON s.id = a.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = a.turn_id
-LEFT JOIN tool_uses k ON k.id = (SELECT u.id FROM tool_uses u WHERE u.tool_use_id = a.tool_use_id AND u.session_id = a.session_id LIMIT 1)
+LEFT JOIN tool_uses k ON k.id = ( -- other providers repeat the ids of calls
+  SELECT u.id FROM tool_uses u
+  WHERE u.tool_use_id = a.tool_use_id AND u.session_id = a.session_id
+    AND (substr(u.tool_use_id, 1, 6) = 'toolu_' OR u.turn_id IS a.turn_id AND u.name = 'Agent')
+  LIMIT 1
+)
 LEFT JOIN (
   SELECT session_id, agent_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced,
     count(*) - sum(output_is_final) AS requests_not_final,

@@ -26,6 +26,7 @@ SELECT t.started_at, p.name AS project, t.kind, t.prompt,
   (
     SELECT m.text FROM messages m
     WHERE m.turn_id = t.id AND m.kind = 'assistant' AND m.text IS NOT NULL AND m.is_sidechain = 0
+      AND trim(m.text, char(9, 10, 13, 32)) <> ''
     ORDER BY m.source_file_id DESC, m.byte_start DESC LIMIT 1
   ) AS reply,
   (SELECT count(*) FROM tool_uses u WHERE u.turn_id = t.id) AS tools,

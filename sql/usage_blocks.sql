@@ -54,7 +54,7 @@ blocks AS (
     sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
     sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
     sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final,
-    max((julianday(max(last_used_at)) - julianday(min(first_used_at))) * 1440, 1) AS minutes
+    (julianday(max(last_used_at)) - julianday(min(first_used_at))) * 1440 AS minutes
   FROM windows w
   JOIN (VALUES (0), (1), (2), (3), (4)) n
   JOIN sums ON sums.hour = w.hour + n.column1
@@ -63,7 +63,7 @@ blocks AS (
 SELECT block_start, block_end, datetime(block_start, 'localtime') AS block_start_local, first_used_at, last_used_at, models,
   requests, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, total_tokens,
   web_search_requests, cost_usd, requests_unpriced, requests_not_final, round(minutes, 1) AS minutes,
-  round(total_tokens / minutes) AS tokens_per_minute, cost_usd / minutes * 60 AS cost_usd_per_hour,
+  round(total_tokens / max(minutes, 1)) AS tokens_per_minute, cost_usd / max(minutes, 1) * 60 AS cost_usd_per_hour,
   (SELECT min(at) FROM limits WHERE at >= block_start AND at < block_end) AS rate_limited_at
 FROM blocks
 ORDER BY block_start DESC

@@ -196,7 +196,10 @@ def test_a_block_begins_at_the_hour_of_the_first_request_after_the_last(
     assert {row["block_start"]: row["requests"] for row in found} == blocks(stamps)
     for row in found:
         assert row["block_start"] <= row["first_used_at"] <= row["last_used_at"] < row["block_end"]
-        assert row["minutes"] >= 1
+        first, last = (datetime.fromisoformat(row[f"{at}_used_at"]) for at in ("first", "last"))
+        minutes = (last - first).total_seconds() / 60
+        assert row["minutes"] == pytest.approx(minutes, abs=0.051)
+        assert row["tokens_per_minute"] <= row["total_tokens"] + 0.5
     assert found == sorted(found, key=lambda row: row["block_start"], reverse=True)
 
 

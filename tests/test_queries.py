@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +12,7 @@ from builder import World, text, tool_use
 from ctxdb import canned
 from ctxdb.uncertain import LEFT_OUT
 from lab import empty_database, lab
-from viewlab import ask, demo_database
+from viewlab import answer, ask, demo_database
 from viewworld import A_PY, MAIN, ONE, TWO, edited, handmade
 
 if TYPE_CHECKING:
@@ -145,24 +145,7 @@ def hand() -> Iterator[Path]:
         yield one.db
 
 
-def answer(db: Path, name: str, columns: str, **given: str | int) -> list[tuple[Any, ...]]:
-    """Some columns of a query's answer, told what is given and else its defaults."""
-    query = canned.find(name)
-    assert query is not None
-    assert query.kind == "query"
-    told: dict[str, str | int] = {"since": "2026-01-01", "until": "9999"}
-    for param in query.params:
-        if param.default is not None and param.name not in told:
-            told[param.name] = int(param.default) if param.kind == "integer" else param.default
-    known = {param.name for param in query.params}
-    values = {key: value for key, value in {**told, **given}.items() if key in known}
-    return [
-        tuple(row[column.strip()] for column in columns.split(","))
-        for row in ask(db, query.sql, **values)
-    ]
-
-
-@pytest.mark.parametrize("path", [A_PY, "src/a.py", "a.py", "src", "/src/"])
+@pytest.mark.parametrize("path", [A_PY, "src/a.py", "a.py", "src", "/src/", "./src/a.py", "./src"])
 def test_sessions_that_touched_a_path_however_it_is_written(hand: Path, path: str) -> None:
     names = "session_id, reads, edits, lines_added, lines_removed, files"
     assert answer(hand, "sessions_touching", names, path=path) == [(MAIN, 2, 1, 2, 1, 1)]
@@ -175,9 +158,10 @@ def test_a_part_of_a_name_is_no_path(hand: Path, path: str) -> None:
 
 
 def test_the_last_edit_of_a_file_and_why(hand: Path) -> None:
-    assert answer(hand, "last_edits", "operation, prompt, session_id", path="a.py") == [
-        ("edit", "make it green", MAIN)
-    ]
+    for path in ("a.py", "./src/a.py"):
+        assert answer(hand, "last_edits", "operation, prompt, session_id", path=path) == [
+            ("edit", "make it green", MAIN)
+        ]
 
 
 @pytest.mark.parametrize("sha", ["abc1234", "ABC1", "abc1234def5678"])
@@ -297,7 +281,7 @@ def test_files_that_change_together() -> None:
         one.sync()
         names = "together, path, other_path, share"
         assert answer(one.db, "files_together", names) == [(2, "a.py", "b.py", 0.67)]
-        assert answer(one.db, "files_together", names, path="c.py", least=1) == [
+        assert answer(one.db, "files_together", names, path="./c.py", least=1) == [
             (1, "c.py", "a.py", 0.5),
             (1, "c.py", "b.py", 0.5),
         ]
@@ -336,6 +320,7 @@ def test_the_cost_of_a_file_is_its_share_of_the_turns_that_changed_it(hand: Path
         (A_PY, pytest.approx(5 * ONE + 2 * TWO), 1, 1),
         ("/home/ada/engine/docs/a.md", pytest.approx(6 * ONE), 1, 1),
     ]
+    assert answer(hand, "cost_of_file", "path", path="./docs") == [("/home/ada/engine/docs/a.md",)]
 
 
 def test_a_day_request_by_request(hand: Path) -> None:
@@ -395,12 +380,14 @@ def test_slash_commands_and_skills() -> None:
     for args in ("", "fast"):
         t.command("/deploy", args)
         t.reply(text("gone"))
+    t.queue("enqueue", "/deploy\nslowly")
+    t.queue("remove")
     t.tool("Skill", {"skill": "pdf", "args": "x"})
     with lab() as one:
         world.write(one.root)
         one.sync()
         assert answer(one.db, "slash_commands", "name, kind, uses, cost_usd, example") == [
-            ("/deploy", "command", 2, pytest.approx(3 * ONE), "/deploy fast"),
+            ("/deploy", "command", 3, pytest.approx(3 * ONE), "/deploy\nslowly"),
             ("pdf", "skill", 1, None, '{"skill":"pdf","args":"x"}'),
         ]
 

@@ -67,6 +67,39 @@ def test_the_clock_is_that_of_the_reader(
     assert json.loads(answer) == [hours, [[days]], [[days]], [[failed, 1]]]
 
 
+DAY = """
+import json, sqlite3, sys
+from ctxdb.query.build import Ask, build
+conn = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
+asked = [build(Ask("day", params={"day": day}), conn) for day in sys.argv[2:]]
+rows = [conn.execute(one.sql, one.values).fetchall() for one in asked]
+print(json.dumps([[[row[0], row[2]] for row in of_day] for of_day in rows]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("zone", "first", "second"),
+    [
+        ("UTC", [["18:30:00", "late"]], [["04:40:00", "early"]]),
+        ("IST-5:30", [], [["00:00:00", "late"], ["10:10:00", "early"]]),
+        ("AKST9", [["09:30:00", "late"], ["19:40:00", "early"]], []),
+        ("NZDT-13", [], [["07:30:00", "late"], ["17:40:00", "early"]]),
+        # The clock goes forward on that day, which has 23 hours.
+        ("EST5EDT,M3.2.0,M11.1.0", [["14:30:00", "late"]], [["00:40:00", "early"]]),
+    ],
+)
+def test_a_day_is_one_of_the_readers_clock(
+    db: Path, zone: str, first: list[object], second: list[object]
+) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", DAY, db, "2026-03-08", "2026-03-09"],
+        env={**os.environ, "TZ": zone},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert json.loads(answer) == [first, second]
+
+
 def test_a_day_in_the_middle_of_a_long_turn_is_a_day_of_work() -> None:
     with lab() as one:
         world = World()

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from ctxdb import canned
 from demo_db import demo_folder
 
 Row = dict[str, Any]
@@ -28,3 +29,20 @@ def ask(db: Path, sql: str, **values: Any) -> list[Row]:
 def columns(db: Path, view: str, names: str, rest: str = "") -> list[tuple[Any, ...]]:
     """Some columns of a view, as tuples."""
     return [tuple(row.values()) for row in ask(db, f"SELECT {names} FROM {view} {rest}")]
+
+
+def answer(db: Path, name: str, columns: str, **given: str | int) -> list[tuple[Any, ...]]:
+    """Some columns of a query's answer, told what is given and else its defaults."""
+    query = canned.find(name)
+    assert query is not None
+    assert query.kind == "query"
+    told: dict[str, str | int] = {"since": "2026-01-01", "until": "9999"}
+    for param in query.params:
+        if param.default is not None and param.name not in told:
+            told[param.name] = int(param.default) if param.kind == "integer" else param.default
+    known = {param.name for param in query.params}
+    values = {key: value for key, value in {**told, **given}.items() if key in known}
+    return [
+        tuple(row[column.strip()] for column in columns.split(","))
+        for row in ask(db, query.sql, **values)
+    ]

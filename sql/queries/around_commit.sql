@@ -22,7 +22,7 @@ FROM made c JOIN turns t ON t.session_id = c.session_id AND t.started_at BETWEEN
 UNION ALL
 SELECT m.timestamp, 'reply', m.text, NULL, NULL, m.session_id, m.turn_id
 FROM made c JOIN messages m ON m.session_id = c.session_id AND m.timestamp BETWEEN c.since AND c.until
-WHERE m.kind = 'assistant' AND m.text IS NOT NULL AND m.is_sidechain = 0
+WHERE m.kind = 'assistant' AND trim(m.text, char(9, 10, 13, 32)) <> '' AND m.is_sidechain = 0
 UNION ALL
 SELECT f.timestamp, 'edit', coalesce(f.relative_path, f.path), NULL, '+' || coalesce(f.lines_added, 0) || ' -' || coalesce(f.lines_removed, 0), f.session_id, f.turn_id
 FROM made c JOIN files_touched f ON f.session_id = c.session_id AND f.timestamp BETWEEN c.since AND c.until

@@ -1,7 +1,7 @@
 -- What did each branch cost?
 --   project: name of the project
 --   branch: the branch that the request was made on
---   cost_usd: cost in USD, subagents included, the most expensive first
+--   cost_usd: cost in USD of what was billed in the period, subagents included, the most expensive first
 --   turns: human requests
 --   sessions: sessions
 --   commits: commits made
@@ -12,30 +12,42 @@
 --   requests_not_final: requests whose output count is a lower bound
 --   repo_path: the folder of the project, or of the repository whose worktree it is
 -- :since (time) = 90d: from when
--- filters: until=turns.started_at project=turns.session_id session=turns.session_id
+-- filters: until=turns.started_at,git_operations.timestamp,_costs.timestamp project=turns.session_id,git_operations.session_id,_costs.session_id session=turns.session_id,git_operations.session_id,_costs.session_id
 -- example: ctxdb query branch_costs -p since 2025-01-01
-WITH asked AS MATERIALIZED (
-  SELECT t.id, t.session_id, t.started_at, t.ended_at, coalesce(p.name, '') AS project, coalesce(p.repo_path, '') AS repo_path,
-    coalesce((
-      SELECT m.git_branch FROM messages m WHERE m.turn_id = t.id AND m.git_branch <> '' ORDER BY m.timestamp LIMIT 1
-    ), s.git_branch, '') AS branch
-  FROM turns t
-  LEFT JOIN sessions s ON s.id = t.session_id
+-- What a session does before anybody asks, or where nobody does (an approved plan begins one), is of no turn.
+WITH done AS MATERIALIZED (
+  SELECT session_id, turn_id, sum(turns) AS turns, sum(commits) AS commits, min(first_at) AS first_at, max(last_at) AS last_at,
+    sum(cost) AS cost, sum(total_tokens) AS total_tokens, sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
+  FROM (
+    SELECT session_id, id AS turn_id, 1 AS turns, 0 AS commits, started_at AS first_at, ended_at AS last_at,
+      NULL AS cost, 0 AS total_tokens, 0 AS requests_unpriced, 0 AS requests_not_final
+    FROM turns WHERE started_at >= :since
+    UNION ALL
+    SELECT session_id, turn_id, 0, 1, timestamp, timestamp, NULL, 0, 0, 0 FROM git_operations WHERE kind = 'commit' AND timestamp >= :since
+    UNION ALL
+    SELECT session_id, turn_id, 0, 0, min(timestamp), max(timestamp), sum(cost),
+      sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens),
+      count(*) - count(price_id), count(*) - sum(output_is_final)
+    FROM _costs WHERE timestamp >= :since OR timestamp IS NULL AND :since = ''
+    GROUP BY session_id, turn_id
+  )
+  GROUP BY session_id, turn_id
+),
+placed AS (
+  SELECT d.*, coalesce(p.name, '') AS project, coalesce(p.repo_path, '') AS repo_path,
+    coalesce(CASE WHEN d.turn_id IS NOT NULL THEN (
+      SELECT m.git_branch FROM messages m WHERE m.turn_id = d.turn_id AND m.git_branch <> '' ORDER BY m.timestamp LIMIT 1
+    ) ELSE (
+      SELECT m.git_branch FROM messages m WHERE m.session_id = d.session_id AND +m.turn_id IS NULL AND m.git_branch <> ''
+      ORDER BY m.source_file_id, m.byte_start LIMIT 1
+    ) END, s.git_branch, '') AS branch
+  FROM done d
+  LEFT JOIN sessions s ON s.id = d.session_id
   LEFT JOIN projects p ON p.id = s.project_id
-  WHERE t.started_at >= :since
 )
-SELECT a.project, a.branch, sum(c.cost) / 1e12 AS cost_usd, count(*) AS turns, count(DISTINCT a.session_id) AS sessions,
-  sum((SELECT count(*) FROM git_operations g WHERE g.turn_id = a.id AND g.kind = 'commit')) AS commits, coalesce(sum(c.total_tokens), 0) AS total_tokens,
-  min(a.started_at) AS first_at, max(a.ended_at) AS last_at,
-  coalesce(sum(c.requests_unpriced), 0) AS requests_unpriced, coalesce(sum(c.requests_not_final), 0) AS requests_not_final,
-  a.repo_path
-FROM asked a
-LEFT JOIN (
-  SELECT turn_id, sum(cost) AS cost, sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
-    count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
-  FROM _costs
-  WHERE turn_id IN (SELECT id FROM asked)
-  GROUP BY turn_id
-) c ON c.turn_id = a.id
-GROUP BY a.repo_path, a.branch -- two projects may have one name
-ORDER BY cost_usd DESC, a.repo_path, a.branch
+SELECT project, branch, sum(cost) / 1e12 AS cost_usd, sum(turns) AS turns, count(DISTINCT session_id) AS sessions,
+  sum(commits) AS commits, sum(total_tokens) AS total_tokens, min(first_at) AS first_at, max(last_at) AS last_at,
+  sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final, repo_path
+FROM placed
+GROUP BY repo_path, branch -- two projects may have one name
+ORDER BY cost_usd DESC, repo_path, branch

@@ -26,7 +26,7 @@ spent AS MATERIALIZED (
   SELECT c.turn_id, c.cost, c.requests_unpriced, c.requests_not_final, (SELECT count(*) FROM changed n WHERE n.turn_id = c.turn_id) AS files
   FROM (
     SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final FROM _costs
-    WHERE turn_id IN (SELECT turn_id FROM changed WHERE :path = '%' OR instr('/' || path || '/', '/' || trim(:path, '/') || '/') > 0)
+    WHERE turn_id IN (SELECT turn_id FROM changed WHERE :path = '%' OR instr('/' || path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0)
     GROUP BY turn_id
   ) c
 )
@@ -37,7 +37,7 @@ SELECT f.path, sum(s.cost / s.files) / 1e12 AS cost_usd, sum(s.cost) / 1e12 AS c
 FROM changed f
 LEFT JOIN spent s ON s.turn_id = f.turn_id
 LEFT JOIN projects p ON p.id = f.project_id
-WHERE :path = '%' OR instr('/' || f.path || '/', '/' || trim(:path, '/') || '/') > 0
+WHERE :path = '%' OR instr('/' || f.path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0
 GROUP BY f.project_id, f.path
 ORDER BY cost_usd DESC, edits DESC, f.path
 LIMIT :limit

@@ -1,47 +1,89 @@
 -- What happened on this day, request by request?
---   time: local time
+--   time: local time when it was asked, or when work on it went on that day
 --   project: name of the project
---   prompt: what was asked
+--   prompt: what was asked; where nobody asked, what the session or its agent began with
 --   reply: the last thing the model said to it
---   tools: tool calls
---   files: the files that it changed
---   commits: the commits that it made
---   cost_usd: cost in USD, subagents included
+--   tools: tool calls on that day
+--   files: the files that it changed on that day
+--   commits: the commits that it made on that day
+--   cost_usd: what it cost on that day in USD, subagents included
 --   minutes: how long it took
 --   title: the session's title
 --   session_id: the session
---   turn_id: the request
+--   turn_id: the request; NULL for what a session did without one
 --   requests_unpriced: requests without a price: not in the cost
 --   requests_not_final: requests whose output count is a lower bound
 -- :day (time) = today: the day
 -- filters: project=session_id session=session_id
 -- example: ctxdb query day -p day 2026-09-12
-SELECT time(t.started_at, 'localtime') AS time, p.name AS project, t.prompt,
-  (
-    SELECT m.text FROM messages m
-    WHERE m.turn_id = t.id AND m.kind = 'assistant' AND m.text IS NOT NULL AND m.is_sidechain = 0
-    ORDER BY m.source_file_id DESC, m.byte_start DESC LIMIT 1
-  ) AS reply,
-  (SELECT count(*) FROM tool_uses u WHERE u.turn_id = t.id) AS tools,
-  (
-    SELECT group_concat(path, ', ') FROM (
-      SELECT DISTINCT coalesce(f.relative_path, f.path) AS path FROM files_touched f
-      WHERE f.turn_id = t.id AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
-    )
-  ) AS files,
-  (SELECT group_concat(g.sha, ' ') FROM git_operations g WHERE g.turn_id = t.id AND g.kind = 'commit') AS commits,
-  coalesce(c.cost, CASE WHEN c.turn_id IS NULL THEN 0 END) / 1e12 AS cost_usd,
-  round((julianday(t.ended_at) - julianday(t.started_at)) * 1440, 1) AS minutes, s.title, t.session_id, t.id AS turn_id,
-  coalesce(c.requests_unpriced, 0) AS requests_unpriced, coalesce(c.requests_not_final, 0) AS requests_not_final
-FROM turns t
-LEFT JOIN sessions s ON s.id = t.session_id
-LEFT JOIN projects p ON p.id = s.project_id
-LEFT JOIN (
-  SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final FROM _costs
-  WHERE turn_id IN (
-    SELECT id FROM turns WHERE started_at >= :day AND started_at < strftime('%Y-%m-%dT%H:%M:%fZ', :day, 'localtime', '+1 day', 'utc')
+-- A day of the clock has 23 to 25 hours: the index finds three days, the clock then picks the one.
+WITH chosen AS MATERIALIZED (
+  SELECT date(:day, 'localtime') AS day, strftime('%Y-%m-%dT%H:%M:%fZ', :day, '-1 day') AS since, strftime('%Y-%m-%dT%H:%M:%fZ', :day, '+2 days') AS until
+),
+spent AS MATERIALIZED (
+  SELECT c.session_id, c.turn_id, min(c.timestamp) AS first_at, max(c.timestamp) AS last_at, sum(c.cost) AS cost,
+    count(*) - count(c.price_id) AS requests_unpriced, count(*) - sum(c.output_is_final) AS requests_not_final
+  FROM chosen n CROSS JOIN _costs c ON c.timestamp >= n.since AND c.timestamp < n.until AND date(c.timestamp, 'localtime') = n.day
+  GROUP BY c.session_id, c.turn_id
+),
+done AS MATERIALIZED (
+  SELECT session_id, turn_id, min(at) AS at
+  FROM (
+    SELECT t.session_id, t.id AS turn_id, t.started_at AS at
+    FROM chosen n CROSS JOIN turns t ON t.started_at >= n.since AND t.started_at < n.until AND date(t.started_at, 'localtime') = n.day
+    UNION ALL SELECT session_id, turn_id, first_at FROM spent
   )
-  GROUP BY turn_id
-) c ON c.turn_id = t.id
-WHERE t.started_at >= :day AND t.started_at < strftime('%Y-%m-%dT%H:%M:%fZ', :day, 'localtime', '+1 day', 'utc')
-ORDER BY t.started_at, t.id
+  GROUP BY session_id, turn_id
+),
+called AS (
+  SELECT u.session_id, u.turn_id, count(*) AS tools
+  FROM chosen n CROSS JOIN (SELECT DISTINCT session_id FROM done) d
+  CROSS JOIN tool_uses u ON u.session_id = d.session_id AND u.started_at >= n.since AND u.started_at < n.until AND date(u.started_at, 'localtime') = n.day
+  GROUP BY u.session_id, u.turn_id
+),
+changed AS (
+  SELECT session_id, turn_id, group_concat(path, ', ') AS files
+  FROM (
+    SELECT DISTINCT f.session_id, f.turn_id, coalesce(f.relative_path, f.path) AS path
+    FROM chosen n CROSS JOIN files_touched f ON f.timestamp >= n.since AND f.timestamp < n.until AND date(f.timestamp, 'localtime') = n.day
+    WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  )
+  GROUP BY session_id, turn_id
+),
+committed AS (
+  SELECT g.session_id, g.turn_id, group_concat(g.sha, ' ') AS commits
+  FROM chosen n CROSS JOIN git_operations g ON g.timestamp >= n.since AND g.timestamp < n.until AND date(g.timestamp, 'localtime') = n.day
+  WHERE g.kind = 'commit'
+  GROUP BY g.session_id, g.turn_id
+)
+SELECT time(d.at, 'localtime') AS time, p.name AS project,
+  CASE WHEN d.turn_id IS NOT NULL THEN t.prompt ELSE (
+    SELECT m.text FROM messages m
+    WHERE m.session_id = d.session_id AND +m.turn_id IS NULL AND m.type = 'user' AND m.text IS NOT NULL
+    ORDER BY m.source_file_id, m.byte_start LIMIT 1
+  ) END AS prompt,
+  CASE WHEN d.turn_id IS NOT NULL THEN (
+    SELECT m.text FROM messages m
+    WHERE m.turn_id = d.turn_id AND m.kind = 'assistant' AND m.text IS NOT NULL AND m.is_sidechain = 0
+      AND trim(m.text, char(9, 10, 13, 32)) <> ''
+    ORDER BY m.source_file_id DESC, m.byte_start DESC LIMIT 1
+  ) ELSE (
+    SELECT m.text FROM messages m
+    WHERE m.session_id = d.session_id AND +m.turn_id IS NULL AND m.kind = 'assistant' AND m.is_sidechain = 0
+      AND trim(m.text, char(9, 10, 13, 32)) <> ''
+    ORDER BY m.source_file_id DESC, m.byte_start DESC LIMIT 1
+  ) END AS reply,
+  coalesce(k.tools, 0) AS tools, f.files, g.commits,
+  CASE WHEN c.first_at IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
+  round((julianday(coalesce(t.ended_at, c.last_at)) - julianday(coalesce(t.started_at, d.at))) * 1440, 1) AS minutes,
+  s.title, d.session_id, d.turn_id,
+  coalesce(c.requests_unpriced, 0) AS requests_unpriced, coalesce(c.requests_not_final, 0) AS requests_not_final
+FROM done d
+LEFT JOIN turns t ON t.id = d.turn_id
+LEFT JOIN sessions s ON s.id = d.session_id
+LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN spent c ON c.session_id IS d.session_id AND c.turn_id IS d.turn_id
+LEFT JOIN called k ON k.session_id IS d.session_id AND k.turn_id IS d.turn_id
+LEFT JOIN changed f ON f.session_id IS d.session_id AND f.turn_id IS d.turn_id
+LEFT JOIN committed g ON g.session_id IS d.session_id AND g.turn_id IS d.turn_id
+ORDER BY d.at, d.turn_id

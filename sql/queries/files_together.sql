@@ -24,7 +24,7 @@ FROM changed a
 JOIN changed b ON b.turn_id = a.turn_id AND b.project_id IS a.project_id AND CASE WHEN :path = '%' THEN a.path < b.path ELSE a.path <> b.path END
 JOIN times n ON n.project_id IS a.project_id AND n.path = a.path
 LEFT JOIN projects p ON p.id = a.project_id
-WHERE :path = '%' OR instr('/' || a.path || '/', '/' || trim(:path, '/') || '/') > 0
+WHERE :path = '%' OR instr('/' || a.path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0
 GROUP BY a.project_id, a.path, b.path
 HAVING count(*) >= :least
 ORDER BY together DESC, share DESC, a.path, b.path

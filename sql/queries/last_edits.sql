@@ -19,7 +19,7 @@ FROM files_touched f
 LEFT JOIN sessions s ON s.id = f.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = f.turn_id
-WHERE instr('/' || f.path || '/', '/' || trim(:path, '/') || '/') > 0
+WHERE instr('/' || f.path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0
   AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
 ORDER BY f.timestamp DESC, f.id DESC
 LIMIT :limit

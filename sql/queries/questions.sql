@@ -11,13 +11,12 @@
 -- example: ctxdb query questions --limit 20
 SELECT u.started_at AS asked_at, p.name AS project, json_extract(q.value, '$.question') AS question,
   (SELECT group_concat(json_extract(o.value, '$.label'), ' | ') FROM json_each(q.value, '$.options') o) AS options,
-  (
-    SELECT a.text FROM prompts a
-    WHERE a.kind = 'answer' AND a.tool_use_id = u.tool_use_id AND a.about = json_extract(q.value, '$.question')
-  ) AS answer,
-  u.status, u.session_id, u.turn_id
+  a.text AS answer, u.status, u.session_id, u.turn_id
 FROM tool_uses u, json_each(CASE WHEN json_valid(u.input) THEN u.input ELSE '{}' END, '$.questions') q
 LEFT JOIN sessions s ON s.id = u.session_id
 LEFT JOIN projects p ON p.id = s.project_id
+LEFT JOIN (
+  SELECT tool_id, about, min(text) AS text FROM prompts WHERE kind = 'answer' GROUP BY tool_id, about
+) a ON a.tool_id = u.id AND a.about = json_extract(q.value, '$.question')
 WHERE u.name = 'AskUserQuestion' AND q.type = 'object'
 ORDER BY u.started_at DESC, u.id DESC, q.key

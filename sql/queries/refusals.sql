@@ -12,6 +12,6 @@ SELECT u.started_at, p.name AS project, u.name AS tool, u.target, r.text AS reas
 FROM tool_uses u
 LEFT JOIN sessions s ON s.id = u.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-LEFT JOIN (SELECT a.tool_use_id, a.session_id, a.text FROM prompts a WHERE a.kind = 'refusal') r ON r.tool_use_id = u.tool_use_id AND r.session_id = u.session_id
+LEFT JOIN (SELECT a.tool_id, a.text FROM prompts a WHERE a.kind = 'refusal') r ON r.tool_id = u.id
 WHERE u.status = 'rejected' AND u.status <> 'ok'
 ORDER BY u.started_at DESC, u.id DESC

@@ -21,6 +21,6 @@ SELECT max(f.timestamp) AS last_touched_at, p.name AS project, s.title,
 FROM files_touched f
 LEFT JOIN sessions s ON s.id = f.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-WHERE instr('/' || f.path || '/', '/' || trim(:path, '/') || '/') > 0 AND f.operation <> 'snapshot'
+WHERE instr('/' || f.path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0 AND f.operation <> 'snapshot'
 GROUP BY f.session_id
 ORDER BY last_touched_at DESC, f.session_id

@@ -11,7 +11,7 @@
 -- :since (time) = 90d: from when
 -- filters: until=turns.started_at,tool_uses.started_at project=turns.session_id,tool_uses.session_id session=turns.session_id,tool_uses.session_id
 -- example: ctxdb query slash_commands -p since 2025-01-01
-SELECT substr(t.prompt, 1, instr(t.prompt || ' ', ' ') - 1) AS name, 'command' AS kind, count(*) AS uses, count(DISTINCT t.session_id) AS sessions,
+SELECT substr(t.prompt, 1, instr(replace(t.prompt, char(10), ' ') || ' ', ' ') - 1) AS name, 'command' AS kind, count(*) AS uses, count(DISTINCT t.session_id) AS sessions,
   CASE WHEN count(c.turn_id) = 0 THEN 0.0 ELSE sum(c.cost) / 1e12 END AS cost_usd, max(t.started_at) AS last_used_at, t.prompt AS example,
   coalesce(sum(c.requests_unpriced), 0) AS requests_unpriced, coalesce(sum(c.requests_not_final), 0) AS requests_not_final
 FROM turns t

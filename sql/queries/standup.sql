@@ -7,7 +7,7 @@
 --   files: their names
 --   commits: what was committed
 --   pull_requests: pull requests that were made or named
---   cost_usd: cost in USD; NULL when no request has a price
+--   cost_usd: cost in USD of what was billed in that time; NULL when no request has a price
 --   hours: time the agent spent on the requests
 --   last_active_at: when last
 --   requests_unpriced: requests without a price: not in the cost
@@ -15,15 +15,29 @@
 --   repo_path: the folder of the project, or of the repository whose worktree it is
 -- :since (time) = yesterday: from when
 -- :until (time) = now: until when
--- filters: project=turns.session_id session=turns.session_id
+-- filters: project=turns.session_id,_costs.session_id,files_touched.session_id,git_operations.session_id,commits.session_id session=turns.session_id,_costs.session_id,files_touched.session_id,git_operations.session_id,commits.session_id
 -- example: ctxdb query standup -p since 2026-10-01
-WITH asked AS MATERIALIZED (
-  SELECT t.id, t.session_id, t.prompt, t.started_at, t.ended_at, coalesce(p.name, '') AS project, coalesce(p.repo_path, '') AS repo_path -- two projects may have one name
+-- Not all is of a turn: a session that begins with an approved plan has none, and yet it costs and commits.
+WITH placed AS MATERIALIZED ( -- two projects may have one name
+  SELECT s.id AS session_id, p.name AS project, p.repo_path FROM sessions s JOIN projects p ON p.id = s.project_id
+),
+asked AS MATERIALIZED (
+  SELECT t.id, t.session_id, t.prompt, t.started_at, t.ended_at, coalesce(s.repo_path, '') AS repo_path
   FROM turns t
-  LEFT JOIN sessions s ON s.id = t.session_id
-  LEFT JOIN projects p ON p.id = s.project_id
+  LEFT JOIN placed s ON s.session_id = t.session_id
   WHERE t.started_at >= :since AND t.started_at < :until
   ORDER BY t.started_at, t.id
+),
+spent AS MATERIALIZED (
+  SELECT c.session_id, coalesce(s.repo_path, '') AS repo_path, c.cost, c.requests_unpriced, c.requests_not_final, c.first_at, c.last_at, c.turn_id
+  FROM (
+    SELECT session_id, turn_id, min(timestamp) AS first_at, max(timestamp) AS last_at, sum(cost) AS cost,
+      count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
+    FROM _costs
+    WHERE timestamp >= :since AND timestamp < :until OR timestamp IS NULL AND :since = ''
+    GROUP BY session_id, turn_id
+  ) c
+  LEFT JOIN placed s ON s.session_id = c.session_id
 ),
 said AS (
   SELECT repo_path, group_concat(line || CASE WHEN times > 1 THEN ' (' || times || ' times)' ELSE '' END, char(10)) AS asked
@@ -38,43 +52,50 @@ said AS (
 changed AS (
   SELECT repo_path, count(*) AS files_changed, group_concat(path, ', ') AS files
   FROM (
-    SELECT DISTINCT a.repo_path, coalesce(f.relative_path, f.path) AS path
-    FROM asked a JOIN files_touched f ON f.turn_id = a.id
-    WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+    SELECT DISTINCT coalesce(s.repo_path, '') AS repo_path, coalesce(f.relative_path, f.path) AS path
+    FROM files_touched f LEFT JOIN placed s ON s.session_id = f.session_id
+    WHERE f.timestamp >= :since AND f.timestamp < :until
+      AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
     ORDER BY 1, 2
   )
   GROUP BY repo_path
 ),
 committed AS (
   SELECT repo_path, group_concat(line, char(10)) AS commits
-  FROM (SELECT a.repo_path, c.sha || coalesce(' ' || c.subject, '') AS line FROM commits c JOIN asked a ON a.id = c.turn_id ORDER BY c.timestamp)
+  FROM (
+    SELECT coalesce(s.repo_path, '') AS repo_path, c.sha || coalesce(' ' || c.subject, '') AS line
+    FROM commits c LEFT JOIN placed s ON s.session_id = c.session_id
+    WHERE c.timestamp >= :since AND c.timestamp < :until
+    ORDER BY c.timestamp
+  )
   GROUP BY repo_path
 ),
 proposed AS (
-  SELECT a.repo_path, group_concat(DISTINCT coalesce(g.pr_url, '#' || g.pr_number)) AS pull_requests
-  FROM git_operations g JOIN asked a ON a.id = g.turn_id
-  WHERE g.kind = 'pr'
-  GROUP BY a.repo_path
+  SELECT coalesce(s.repo_path, '') AS repo_path, group_concat(DISTINCT coalesce(g.pr_url, '#' || g.pr_number)) AS pull_requests
+  FROM git_operations g LEFT JOIN placed s ON s.session_id = g.session_id
+  WHERE g.kind = 'pr' AND g.timestamp >= :since AND g.timestamp < :until
+  GROUP BY 1
 ),
-spent AS (
-  SELECT a.repo_path, sum(c.cost) AS cost, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final
+worked AS (
+  SELECT repo_path, count(DISTINCT session_id) AS sessions, sum(turns) AS turns, round(total(days) * 24, 1) AS hours, max(last_at) AS last_active_at,
+    count(first_at) AS billed, sum(cost) AS cost, sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
   FROM (
-    SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final
-    FROM _costs WHERE turn_id IN (SELECT id FROM asked) GROUP BY turn_id
-  ) c
-  JOIN asked a ON a.id = c.turn_id
-  GROUP BY a.repo_path
+    SELECT repo_path, session_id, 1 AS turns, julianday(ended_at) - julianday(started_at) AS days, ended_at AS last_at,
+      NULL AS first_at, NULL AS cost, 0 AS requests_unpriced, 0 AS requests_not_final
+    FROM asked
+    UNION ALL
+    SELECT repo_path, session_id, 0, CASE WHEN turn_id IS NULL THEN julianday(last_at) - julianday(first_at) END, last_at,
+      first_at, cost, requests_unpriced, requests_not_final
+    FROM spent
+  )
+  GROUP BY repo_path
 )
-SELECT a.project, count(DISTINCT a.session_id) AS sessions, count(*) AS turns,
-  w.asked,
-  coalesce(f.files_changed, 0) AS files_changed, f.files, c.commits, r.pull_requests, coalesce(m.cost, CASE WHEN m.repo_path IS NULL THEN 0 END) / 1e12 AS cost_usd,
-  round(sum(julianday(a.ended_at) - julianday(a.started_at)) * 24, 1) AS hours, max(a.ended_at) AS last_active_at,
-  coalesce(m.requests_unpriced, 0) AS requests_unpriced, coalesce(m.requests_not_final, 0) AS requests_not_final, a.repo_path
-FROM asked a
-JOIN said w ON w.repo_path = a.repo_path
+SELECT coalesce((SELECT max(s.project) FROM placed s WHERE s.repo_path = a.repo_path), '') AS project, a.sessions, a.turns, w.asked,
+  coalesce(f.files_changed, 0) AS files_changed, f.files, c.commits, r.pull_requests, CASE WHEN a.billed = 0 THEN 0.0 ELSE a.cost / 1e12 END AS cost_usd,
+  a.hours, a.last_active_at, a.requests_unpriced, a.requests_not_final, a.repo_path
+FROM worked a
+LEFT JOIN said w ON w.repo_path = a.repo_path
 LEFT JOIN changed f ON f.repo_path = a.repo_path
 LEFT JOIN committed c ON c.repo_path = a.repo_path
 LEFT JOIN proposed r ON r.repo_path = a.repo_path
-LEFT JOIN spent m ON m.repo_path = a.repo_path
-GROUP BY a.repo_path
-ORDER BY turns DESC, a.repo_path
+ORDER BY a.turns DESC, a.repo_path
