@@ -5,9 +5,9 @@
 --   branch: the branch, where it is known
 --   subject: first line of its message, where git printed it
 --   prompt: the human request that led to it
---   files_changed: files that were changed in this turn since its last commit
+--   files_changed: files that were changed in this turn since its last commit; where nobody asked, in what the session did without a turn
 --   files: their paths
---   cost_usd: cost of the whole turn in USD; commits of one turn share it
+--   cost_usd: cost of the whole turn in USD, or of what the session did without one; commits of one turn share it
 --   turn_commits: how many commits that turn made
 --   requests: billed requests of the turn
 --   requests_unpriced: of these, requests without a price: cost_usd is without them
@@ -38,18 +38,18 @@ SELECT g.timestamp, p.name AS project, g.sha, g.branch,
   t.prompt,
   (
     SELECT count(DISTINCT f.path) FROM files_touched f
-    WHERE f.turn_id = g.turn_id AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+    WHERE (f.turn_id = g.turn_id OR g.turn_id IS NULL AND f.session_id = g.session_id AND f.turn_id IS NULL) AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
       AND f.timestamp > g.last_commit_at AND f.timestamp <= g.timestamp
   ) AS files_changed,
   (
     SELECT group_concat(path, ', ') FROM (
       SELECT DISTINCT coalesce(f.relative_path, f.path) AS path FROM files_touched f
-      WHERE f.turn_id = g.turn_id AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+      WHERE (f.turn_id = g.turn_id OR g.turn_id IS NULL AND f.session_id = g.session_id AND f.turn_id IS NULL) AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
         AND f.timestamp > g.last_commit_at AND f.timestamp <= g.timestamp
       ORDER BY 1
     )
   ) AS files,
-  CASE WHEN g.turn_id IS NULL THEN NULL WHEN c.requests IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd, g.turn_commits,
+  CASE WHEN c.requests IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd, g.turn_commits,
   coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
   coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens,
   g.session_id, g.turn_id, g.tool_use_id
@@ -58,10 +58,11 @@ LEFT JOIN sessions s ON s.id = g.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = g.turn_id
 LEFT JOIN (
-  SELECT turn_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+  SELECT coalesce(turn_id, session_id) AS unit, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
     sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens, sum(cost) AS cost
   FROM _costs
   WHERE turn_id IN (SELECT o.turn_id FROM git_operations o WHERE o.kind = 'commit')
-  GROUP BY turn_id
-) c ON c.turn_id = g.turn_id
+    OR turn_id IS NULL AND session_id IN (SELECT o.session_id FROM git_operations o WHERE o.kind = 'commit' AND o.turn_id IS NULL)
+  GROUP BY 1
+) c ON c.unit = coalesce(g.turn_id, g.session_id)
 ORDER BY g.timestamp DESC, g.id DESC

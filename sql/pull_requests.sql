@@ -5,7 +5,7 @@
 --   pr_url: its address
 --   sessions: sessions that made or named it; of one session or project, all here is its part
 --   turns: human requests that led to it: each counts for the next pull request of its session, or else for the last
---   commits: commits of these turns
+--   commits: commits of these turns, and of what its sessions did without one, as is all below
 --   files_changed: files that these turns changed
 --   requests: billed requests of these turns, those of subagents included
 --   requests_unpriced: of these, requests without a price: cost_usd is without them
@@ -25,32 +25,36 @@ WITH seen AS (
   WHERE g.kind = 'pr'
   GROUP BY 1, g.session_id
 ),
-led AS ( -- each turn of these sessions, and the pull request that it led to
-  SELECT t.id AS turn_id, coalesce(
+led AS ( -- each turn of these sessions, and the pull request that it led to; what a session does without one comes first
+  SELECT t.session_id, t.turn_id, coalesce(t.turn_id, t.session_id) AS unit, coalesce(
     (SELECT n.pr FROM seen n WHERE n.session_id = t.session_id AND n.first_at >= t.started_at ORDER BY n.first_at, n.pr LIMIT 1),
     (SELECT n.pr FROM seen n WHERE n.session_id = t.session_id ORDER BY n.first_at DESC, n.pr LIMIT 1)) AS pr
-  FROM turns t
-  WHERE t.session_id IN (SELECT session_id FROM seen)
+  FROM (
+    SELECT session_id, id AS turn_id, started_at FROM turns WHERE session_id IN (SELECT session_id FROM seen)
+    UNION ALL SELECT DISTINCT session_id, NULL, '' FROM seen
+  ) t
 ),
 work AS (
-  SELECT l.pr, count(*) AS turns, sum((SELECT count(*) FROM git_operations g WHERE g.turn_id = l.turn_id AND g.kind = 'commit')) AS commits,
+  SELECT l.pr, count(l.turn_id) AS turns,
+    sum((SELECT count(*) FROM git_operations g WHERE g.session_id = l.session_id AND +g.turn_id IS l.turn_id AND g.kind = 'commit')) AS commits,
     sum(c.requests) AS requests, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final,
     sum(c.total_tokens) AS total_tokens, sum(c.output_tokens) AS output_tokens, sum(c.cost) AS cost
   FROM led l
   LEFT JOIN (
-    SELECT turn_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+    SELECT coalesce(turn_id, session_id) AS unit, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
       sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
       sum(output_tokens) AS output_tokens, sum(cost) AS cost
     FROM _costs
-    WHERE turn_id IN (SELECT turn_id FROM led)
-    GROUP BY turn_id
-  ) c ON c.turn_id = l.turn_id
+    WHERE turn_id IN (SELECT turn_id FROM led) OR turn_id IS NULL AND session_id IN (SELECT session_id FROM seen)
+    GROUP BY 1
+  ) c ON c.unit = l.unit
   GROUP BY l.pr
 )
 SELECT max(n.last_at) AS last_at, p.name AS project, max(n.pr_number) AS pr_number, n.pr_url, count(DISTINCT n.session_id) AS sessions,
   coalesce(w.turns, 0) AS turns, coalesce(w.commits, 0) AS commits,
   (
-    SELECT count(DISTINCT f.path) FROM led l JOIN files_touched f ON f.turn_id = l.turn_id
+    SELECT count(DISTINCT f.path) FROM led l
+    JOIN files_touched f ON f.turn_id = l.turn_id OR l.turn_id IS NULL AND f.session_id = l.session_id AND f.turn_id IS NULL
     WHERE l.pr = n.pr AND f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
   ) AS files_changed,
   coalesce(w.requests, 0) AS requests, coalesce(w.requests_unpriced, 0) AS requests_unpriced,

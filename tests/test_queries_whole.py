@@ -8,7 +8,7 @@ import pytest
 
 from builder import World, text, tool_use
 from lab import lab
-from viewlab import answer, ask
+from viewlab import answer, ask, columns
 from viewworld import ONE, TWO, edited
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def planned() -> Iterator[Path]:
     said = "[paint abc1234] Paint it\n 1 file changed"
     t.tool("Bash", {"command": "git commit -am paint"}, said, {"stdout": said})
     t.reply(text("Painted."), text("\n\n"))  # one request of two blocks
+    t.pr_link(9)
     other = world.session()
     other.prompt("and now?")
     other.reply(text("Tea."))
@@ -76,6 +77,17 @@ def test_on_its_day_it_is_told_by_how_it_began(planned: Path) -> None:
     ]
     names = "prompt, requests, tools, seconds"
     assert answer(planned, "expensive_turns", names)[0] == (PLAN, 4, 2, 5.0)
+
+
+def test_its_commit_file_and_pull_request_have_its_cost(planned: Path) -> None:
+    cost = pytest.approx(3 * ONE + TWO)
+    names = "sha, files, files_changed, requests, cost_usd"
+    assert columns(planned, "commits", names) == [("abc1234", "src/wall.py", 1, 4, cost)]
+    names = "pr_number, turns, commits, files_changed, requests, cost_usd"
+    assert columns(planned, "pull_requests", names) == [(9, 0, 1, 1, 4, cost)]
+    assert answer(planned, "cost_of_file", "path, turns, cost_usd") == [
+        ("/home/ada/engine/src/wall.py", 1, cost)
+    ]
 
 
 def test_an_interruption_of_it_is_followed_by_the_first_prompt() -> None:

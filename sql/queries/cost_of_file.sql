@@ -2,7 +2,7 @@
 --   path: the file, the most expensive first
 --   cost_usd: its share: cost of each request divided by the files that the request changed
 --   cost_of_turns_usd: cost of these requests as a whole
---   turns: requests that changed it
+--   turns: requests that changed it; what a session did without one counts as one
 --   sessions: sessions of these
 --   edits: times it was changed
 --   lines_added: lines added
@@ -16,26 +16,31 @@
 -- filters: project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query cost_of_file -p path src
 WITH changed AS MATERIALIZED (
-  SELECT f.turn_id, f.project_id, f.path, count(*) AS edits, sum(f.lines_added) AS lines_added, sum(f.lines_removed) AS lines_removed,
+  SELECT coalesce(f.turn_id, f.session_id) AS unit, f.project_id, f.path, count(*) AS edits, sum(f.lines_added) AS lines_added, sum(f.lines_removed) AS lines_removed,
     max(f.timestamp) AS last_edit_at, f.session_id
   FROM files_touched f
-  WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete') AND f.turn_id IS NOT NULL
-  GROUP BY f.turn_id, f.path
+  WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  GROUP BY 1, f.path
 ),
 spent AS MATERIALIZED (
-  SELECT c.turn_id, c.cost, c.requests_unpriced, c.requests_not_final, (SELECT count(*) FROM changed n WHERE n.turn_id = c.turn_id) AS files
+  SELECT c.unit, c.cost, c.requests_unpriced, c.requests_not_final, n.files
   FROM (
-    SELECT turn_id, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final FROM _costs
-    WHERE turn_id IN (SELECT turn_id FROM changed WHERE :path = '%' OR instr('/' || path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0)
-    GROUP BY turn_id
+    SELECT coalesce(turn_id, session_id) AS unit, sum(cost) AS cost, count(*) - count(price_id) AS requests_unpriced,
+      count(*) - sum(output_is_final) AS requests_not_final
+    FROM _costs
+    WHERE coalesce(turn_id, session_id) IN (
+      SELECT unit FROM changed WHERE :path = '%' OR instr('/' || path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0
+    )
+    GROUP BY 1
   ) c
+  JOIN (SELECT unit, count(*) AS files FROM changed GROUP BY unit) n ON n.unit = c.unit
 )
 SELECT f.path, sum(s.cost / s.files) / 1e12 AS cost_usd, sum(s.cost) / 1e12 AS cost_of_turns_usd, count(*) AS turns, count(DISTINCT f.session_id) AS sessions,
   sum(f.edits) AS edits, coalesce(sum(f.lines_added), 0) AS lines_added, coalesce(sum(f.lines_removed), 0) AS lines_removed,
   max(f.last_edit_at) AS last_edit_at, p.name AS project,
   coalesce(sum(s.requests_unpriced), 0) AS requests_unpriced, coalesce(sum(s.requests_not_final), 0) AS requests_not_final
 FROM changed f
-LEFT JOIN spent s ON s.turn_id = f.turn_id
+LEFT JOIN spent s ON s.unit = f.unit
 LEFT JOIN projects p ON p.id = f.project_id
 WHERE :path = '%' OR instr('/' || f.path || '/', '/' || trim(replace('/' || :path, '/./', '/'), '/') || '/') > 0
 GROUP BY f.project_id, f.path
