@@ -461,3 +461,16 @@ def test_tags_without_end_and_endless_commands_are_looked_through_once() -> None
     assert git_from_text("ls;" * 99 + "git -C a commit", "[main 1234567] x", failed=False) == [
         ("commit", "1234567", "main", None, None)
     ]
+
+
+def test_side_data_says_how_much_of_it_is_left_out() -> None:
+    world, main = begun()
+    main.attach("deferred_tools_delta", addedNames=[f"tool{n}" for n in range(250)])
+    main.attach("hook_success", stdout="x" * 3000)
+    found = told(
+        world,
+        "SELECT json_array_length(data, '$.addedNames'),"
+        " json_extract(data, '$.addedNames[200].more'), json_extract(data, '$.stdout.bytes')"
+        " FROM messages WHERE type = 'attachment' ORDER BY id",
+    )
+    assert found == [(201, 50, None), (None, None, 3000)]

@@ -14,6 +14,7 @@ _dumps = orjson.dumps
 MAX_INT = 2**63 - 1
 # Longer strings in side data are noise to a view: only their size is kept.
 LONG_TEXT = 2_000
+LONG_LIST = 200
 BASE64_CUT = "ctxdb-cut-base64:"
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{65536,}")
 
@@ -82,11 +83,12 @@ def byte_length(text: str) -> int:
 
 
 def shrink(value: Any, limit: int = LONG_TEXT) -> Any:
-    """The value with long strings replaced by their size, for side data."""
+    """The value with long strings replaced by their size, and ends of long lists by theirs."""
     if type(value) is str:
         return value if len(value) <= limit else {"bytes": byte_length(value)}
     if type(value) is dict:
         return {key: shrink(item, limit) for key, item in value.items()}
     if type(value) is list:
-        return [shrink(item, limit) for item in value[:200]]
+        left = [shrink(item, limit) for item in value[:LONG_LIST]]
+        return left if len(value) <= LONG_LIST else [*left, {"more": len(value) - LONG_LIST}]
     return value
