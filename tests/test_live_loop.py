@@ -19,7 +19,7 @@ from ctxdb.live import loop
 from ctxdb.live.loop import Storm
 from ctxdb.live.queue import TURN_FILES, Queue, Waiting
 from ctxdb.live.turn import Limits, Turn
-from live_lab import Live, count, has, inside, own_line, session, transcript, until
+from live_lab import Live, count, events_come, has, inside, own_line, session, transcript, until
 from world import World, line, lines, texts
 
 
@@ -145,6 +145,82 @@ def test_a_root_within_another_brings_no_file_twice(world: World) -> None:
         world.write(own_line(1, 0), transcript(world, 1))
         has(world, 3)
         assert world.one("SELECT count(*) FROM source_files") == 2
+
+
+@pytest.mark.parametrize("given", ["both whole", "inner by its real name", "inner by the link"])
+def test_a_folder_with_two_names_is_read_once_and_watched_by_events(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    """~/.config/claude may be a link to ~/.claude: both are usual places."""
+    fast = loop.RHYTHMS["events"]._replace(tick=0.02, hot=0.02)
+    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    link = tmp_path / "link"  # before `projects` by the alphabet
+    link.symlink_to(world.root)
+    roots = {
+        "both whole": [world.root, link],
+        "inner by its real name": [world.main.parent, link],
+        "inner by the link": [link / world.main.parent.name, world.root],
+    }[given]
+    outer = world.root if given == "inner by the link" else link
+    world.write(lines(0))
+    with inside(world, roots=roots) as daemon:
+        has(world, 1)
+        events_come(world, daemon, 1)
+        world.write(own_line(1, 0), transcript(world, 1))
+        world.write(own_line(2, 0), transcript(world, 2, "-work-new"))
+        until(lambda: world.one("SELECT count(*) FROM source_files") >= 3)
+        rescans = daemon.health.rescans
+        until(lambda: daemon.health.rescans > rescans + 2)  # rounds over all files
+        daemon.rescan_asked = True
+        daemon.wakeup.set()
+        until(lambda: not daemon.rescan_asked)
+        until(lambda: not daemon.intake.has_work)
+        assert (daemon.health.mode, daemon.health.mode_reason) == ("events", "")
+        assert daemon.health.files == 3
+        found = world.ask("SELECT path, state FROM source_files")
+        assert {Path(path).parent.parent for path, _ in found} == {outer}
+        assert {state for _, state in found} == {"ok"}
+
+
+def test_when_a_root_becomes_another_name_of_one_its_files_are_renamed_and_go_on(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = loop.RHYTHMS["events"]._replace(tick=0.02)
+    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    link = tmp_path / "link"
+    world.write(lines(0))
+
+    def is_below(root: Path) -> bool:
+        [(path,)] = world.ask("SELECT path FROM source_files WHERE missing_since IS NULL")
+        return str(path).startswith(f"{root}/")
+
+    with inside(world, roots=[world.root, link]) as daemon:
+        has(world, 1)
+        assert is_below(world.root)
+        assert daemon.health.missing_roots == [str(link)]
+        link.symlink_to(world.root)
+        until(lambda: is_below(link))
+        assert list(daemon.loop.watcher.watched) == [str(link)]
+        n = events_come(world, daemon, 1)
+        link.unlink()
+        until(lambda: is_below(world.root))
+        until(lambda: list(daemon.loop.watcher.watched) == [str(world.root)])
+        events_come(world, daemon, n)
+        assert world.one("SELECT count(*) FROM source_files") == 1
+
+
+def test_two_missing_roots_in_one_folder_are_both_seen_when_they_come(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = loop.RHYTHMS["events"]._replace(tick=3600.0)
+    monkeypatch.setitem(loop.RHYTHMS, "events", slow)
+    first, second = tmp_path / "first", tmp_path / "second"
+    with inside(world, roots=[first, second]):
+        for n, root in enumerate((first, second)):
+            path = root / "-work-tides" / f"{session(n)}.jsonl"
+            path.parent.mkdir(parents=True)
+            path.write_bytes(own_line(n, 0))
+            has(world, n + 1)
 
 
 def test_when_nothing_happens_it_writes_nothing(

@@ -81,7 +81,8 @@ class Scan:
     roots: list[str] = field(default_factory=list)  # every root asked for, missing ones too
     empty_roots: dict[str, int] = field(default_factory=dict)  # root without any entry -> st_dev
     unseen: set[str] = field(default_factory=set)  # paths at or below which nothing is known
-    folders: dict[str, int] = field(default_factory=dict)  # each folder met -> its st_mtime_ns
+    folders: dict[str, int] = field(default_factory=dict)  # each folder walked -> its st_mtime_ns
+    again: set[str] = field(default_factory=set)  # folders and roots walked under another name
 
 
 def scan(roots: Sequence[str]) -> Scan:
@@ -107,7 +108,7 @@ def look_into(folder: str, root: str, found: Scan) -> list[str]:
     Raises OSError when the folder cannot be listed.
     """
     with os.scandir(folder) as entries:
-        return [path for path, _ in _take(entries, root, found)]
+        return [path for path, _, _ in _take(entries, root, found)]
 
 
 def look_at(path: str, root: str) -> FoundFile | None:
@@ -238,14 +239,16 @@ def _walk_root(root: str, found: Scan, seen: set[tuple[int, int]]) -> None:
     except OSError as error:
         found.unreadable.append((root, _reason(error)))
         return
-    found.folders[root] = info.st_mtime_ns
-    waiting = [(root, (info.st_dev, info.st_ino))]
+    waiting = [(root, (info.st_dev, info.st_ino), info.st_mtime_ns)]
     while waiting:
-        folder, identity = waiting.pop()
+        folder, identity, mtime = waiting.pop()
         # By device and inode, not by name: roots may overlap through a symlinked root.
         if identity in seen:
+            if folder not in found.folders:
+                found.again.add(folder)
             continue
         seen.add(identity)
+        found.folders[folder] = mtime
         try:
             with os.scandir(folder) as entries:
                 waiting.extend(_take(entries, root, found))
@@ -257,7 +260,7 @@ def _walk_root(root: str, found: Scan, seen: set[tuple[int, int]]) -> None:
 
 def _take(
     entries: Iterator[os.DirEntry[str]], root: str, found: Scan
-) -> Iterator[tuple[str, tuple[int, int]]]:
+) -> Iterator[tuple[str, tuple[int, int], int]]:
     """Sort one folder's entries into files and what is ignored; yield its folders."""
     for entry in entries:
         name = entry.name
@@ -265,8 +268,7 @@ def _take(
         try:
             if entry.is_dir(follow_symlinks=False):
                 info = entry.stat(follow_symlinks=False)
-                found.folders[entry.path] = info.st_mtime_ns
-                yield entry.path, (info.st_dev, info.st_ino)
+                yield entry.path, (info.st_dev, info.st_ino), info.st_mtime_ns
             elif entry.is_symlink():
                 # What was moved away and left a link behind has not vanished.
                 found.unseen.add(entry.path)

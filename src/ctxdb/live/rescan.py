@@ -4,7 +4,8 @@ Files that grew lately are looked at often, the rest seldom: a walk over 10,000 
 than a daemon that nobody notices may use in a minute. So where events come, nothing walks unless
 something is found missing: all folders are asked whether they have changed, and the files are gone
 through in a round, a part at a time. What is remembered of a file is how it looked when it was last
-handed on; whether there is something to read is for the turn to say.
+handed on; whether there is something to read is for the turn to say. Of a folder that can be
+reached under two names, only the name under which a walk came to it counts.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Rescan:
     folders: dict[str, int] = field(default_factory=dict)  # path -> mtime; 0: list it again
     missing: list[str] = field(default_factory=list)  # roots that were not there
     unreadable: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)  # other names of folders and roots
     needs_walk: bool = False  # something is not where it was, and only a walk can say what
     _left: list[str] = field(default_factory=list)  # of this round
     _part: int = 0
@@ -82,6 +84,7 @@ class Rescan:
         self.folders = {path: _settled(mtime) for path, mtime in found.folders.items()}
         self.missing = found.missing_roots
         self.unreadable = {path for path, _ in found.unreadable}
+        self.again = found.again
         self._choose_warm([(file.mtime_ns, file.path) for file in found.files])
         self._left = []
         return Walk(found, changed, has_gone, time.thread_time() - began)
@@ -97,7 +100,7 @@ class Rescan:
                 with os.scandir(folder) as entries:
                     for entry in entries:
                         if entry.is_dir(follow_symlinks=False):
-                            if entry.path not in self.folders:
+                            if entry.path not in self.folders and entry.path not in self.again:
                                 return False
                         elif entry.name.endswith(SUFFIX) and entry.is_file(follow_symlinks=False):
                             if self.seen.get(entry.path) == _stamp(
@@ -208,7 +211,7 @@ class Rescan:
         now = time.monotonic()
         changed = [file for file in found.files if self._note(file, now)]
         for path in inner:
-            if path not in self.folders:
+            if path not in self.folders and path not in self.again:
                 changed += self._list(path, 0)
         return changed
 
@@ -222,15 +225,21 @@ class Rescan:
         return True
 
     def _root_of(self, path: str) -> str | None:
+        """Whose a path is; None when it is nobody's, or another name of a path that is."""
         for root in self.roots:
-            if path == root or path.startswith(root.rstrip(os.sep) + os.sep):
-                return root
+            if root not in self.again and _is_at_or_below(path, root):
+                below = (name for name in self.again if not _is_at_or_below(root, name))
+                return None if any(_is_at_or_below(path, name) for name in below) else root
         return None
 
     def _choose_warm(self, times: list[tuple[int, str]]) -> None:
         since = time.time_ns() - int(WARM_SECONDS * 1e9)
         lately = sorted((one for one in times if one[0] > since), reverse=True)
         self.warm = dict.fromkeys(path for _, path in lately[:MAX_WARM])
+
+
+def _is_at_or_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _stamp(found: os.stat_result) -> int:

@@ -165,7 +165,7 @@ class Watcher:
         self.hints = hints
         self.observer: BaseObserver | None = None
         self.watched: dict[str, tuple[ObservedWatch, Identity]] = {}
-        self.awaited: dict[str, ObservedWatch] = {}  # roots that are not there
+        self.awaited: dict[str, tuple[ObservedWatch, _NewRoot]] = {}  # roots that are not there
         self.reasons: dict[str, str] = {}  # why a root is not watched
         self._log = _LostEvents(hints)
         self._hook: Any = None
@@ -243,16 +243,19 @@ class Watcher:
             self.reasons[root] = _why(e)
         else:
             self.watched[root] = (watch, identity)
-            self._release(self.awaited.pop(root, None))
+            self._await_no_more(root)
 
     def _is_inside_another(self, root: str) -> bool:
-        """An overlapped root needs no events of its own: its files are the outer root's."""
+        """An overlapped root needs no events of its own: its files are the outer root's.
+
+        Of two names of one folder the first by the alphabet counts, as in a scan.
+        """
         real = os.path.realpath(root)
-        return any(
-            real.startswith(os.path.realpath(other).rstrip(os.sep) + os.sep)
-            for other in self.roots
-            if other != root
-        )
+        for other in self.roots:
+            outer = os.path.realpath(other)
+            if real.startswith(outer.rstrip(os.sep) + os.sep) or (real == outer and other < root):
+                return True
+        return False
 
     def _await(self, root: str) -> None:
         """Watch the nearest folder that is there, so that a new root is seen at once."""
@@ -263,17 +266,26 @@ class Watcher:
             above = os.path.dirname(above)
         real = os.path.realpath(above)
         old = self.awaited.get(root)
-        if old is not None:
-            if old.path == real and identity_of(real):
-                return
-            self._release(self.awaited.pop(root))
+        if old is not None and old[0].path == real and identity_of(real):
+            return
+        self._await_no_more(root)
+        handler = _NewRoot(root, self.hints)
         with suppress(OSError):  # then it is seen by looking
-            self.awaited[root] = self.observer.schedule(
-                _NewRoot(root, self.hints), real, event_filter=FOLDERS
-            )
+            watch = self.observer.schedule(handler, real, event_filter=FOLDERS)
+            self.awaited[root] = (watch, handler)
 
-    def _release(self, watch: ObservedWatch | None) -> None:
-        if watch is not None and self.observer is not None:
+    def _await_no_more(self, root: str) -> None:
+        watch, handler = self.awaited.pop(root, (None, None))
+        if watch is None or handler is None or self.observer is None:
+            return
+        if any(other == watch for other, _ in self.awaited.values()):  # one folder, several roots
+            with suppress(KeyError):
+                self.observer.remove_handler_for_watch(handler, watch)
+        else:
+            self._release(watch)
+
+    def _release(self, watch: ObservedWatch) -> None:
+        if self.observer is not None:
             with suppress(KeyError, OSError):
                 self.observer.unschedule(watch)
 
@@ -284,13 +296,17 @@ class Watcher:
             identity = identity_of(root)
             held = self.watched.get(root)
             # By its thread too: a root that is made again may get the inode of the deleted one.
-            if held is not None and (held[1] != identity or not self._brings_events(held[0])):
+            if held is not None and (
+                held[1] != identity
+                or not self._brings_events(held[0])
+                or self._is_inside_another(root)
+            ):
                 self._release(self.watched.pop(root)[0])
                 held = None
                 changed = True
             if held is None and root not in self.reasons:
                 self._arm_root(root)
-                changed = changed or root in self.watched
+                changed = changed or root in self.watched or root in self.reasons
         return changed
 
     def _brings_events(self, watch: ObservedWatch) -> bool:
