@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from ctxdb.assets import asset_dir
 from ctxdb.discover import scan
 from ctxdb.live import health as beats
 from ctxdb.live import loop, mounts, watching
@@ -835,6 +836,125 @@ def test_case_66_a_log_that_is_deleted_loses_nothing(world: World) -> None:
         has(world, 3)
         until(lambda: "-wal file was removed" in live.stderr())
     world.settled(range(3))
+
+
+# -- other versions --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """migrations/ and sql/ of an installation that can be upgraded; this version's, so far."""
+    folder = tmp_path / "assets"
+    for name in ("migrations", "sql"):
+        shutil.copytree(asset_dir(name), folder / name)
+    monkeypatch.setenv("ASSETS", str(folder))
+    return folder
+
+
+def upgrade(assets: Path) -> None:
+    step = "CREATE TABLE next_things (\n  id INTEGER PRIMARY KEY -- surrogate key\n);\n"
+    (assets / "migrations/9000_next.sql").write_text(step)
+
+
+INSTALLED = """
+import os
+from pathlib import Path
+from ctxdb.store import prices, schema, version
+version.asset_dir = schema.asset_dir = lambda name: Path(os.environ["ASSETS"]) / name
+from ctxdb.entry import main
+main()
+"""
+
+
+def steps_of(world: World) -> list[str]:
+    found = world.ask("SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxdb'")
+    return [name for (name,) in found]
+
+
+def ended(live: Live) -> str:
+    """Wait for a daemon that ends by itself; return its last word, which its health says too."""
+    assert live.process.wait(PATIENCE) == 1
+    assert "Traceback" not in live.stderr()
+    health = live.health()
+    assert health.state == "stopped"
+    assert health.why in live.stderr()
+    return health.why
+
+
+def test_an_old_daemon_takes_no_step_of_the_version_that_was_installed_meanwhile(
+    world: World, assets: Path
+) -> None:
+    world.write(lines(0))
+    with Live(world, code=INSTALLED) as live:
+        has(world, 1)
+        upgrade(assets)
+        world.append(line(1))
+        has(world, 2)  # its own schema is still there
+        world.db.unlink()
+        world.append(line(2))
+        why = ended(live)
+    assert "upgraded while this daemon ran" in why
+    assert "ctxdb daemon restart" in why
+    assert not world.db.exists()
+
+
+def test_prices_of_a_newer_version_do_not_migrate_beside_the_daemon(
+    world: World, assets: Path
+) -> None:
+    world.write(lines(0))
+    words = ("prices", "add", "my-model", "--input", "1", "--output", "2")
+    with Live(world, code=INSTALLED):
+        has(world, 1)
+        before = steps_of(world)
+        upgrade(assets)
+        done = world.cli(*words, code=INSTALLED)
+        assert done.returncode == 1
+        assert "ctxdb daemon restart" in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert steps_of(world) == before
+        world.append(line(1))
+        has(world, 2)
+    assert world.cli(*words, code=INSTALLED).returncode == 0
+    assert steps_of(world) == [*before, "9000_next"]
+
+
+def test_a_daemon_writes_nothing_to_a_schema_that_it_does_not_know(world: World) -> None:
+    world.write(lines(0))
+    with Live(world) as live:
+        has(world, 1)
+        world.change("CREATE TABLE mine (x)")  # no step of ctxdb: nobody's business
+        world.append(line(1))
+        has(world, 2)
+        with world.connect(write=True) as conn:
+            conn.execute("BEGIN")
+            conn.execute("CREATE TABLE next_things (x)")
+            conn.execute(
+                "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+                " VALUES ('ctxdb', '9000_next', 'now')"
+            )
+            conn.execute("COMMIT")
+        world.append(line(2))
+        why = ended(live)
+    assert "made by a newer version of ctxdb (unknown migration 9000_next)" in why
+    assert count(world) == 2
+
+
+def test_what_a_killed_sync_has_set_for_the_full_text_is_taken_back(world: World) -> None:
+    from ctxdb.store import fulltext
+
+    def settings() -> set[tuple[str, int]]:
+        return {
+            (key, value)
+            for table in fulltext.TABLES
+            for key, value in world.ask(f"SELECT k, v FROM {table}_config")
+            if key in ("automerge", "hashsize")
+        }
+
+    with world.connect(write=True) as conn:
+        fulltext.merge_later(conn)
+    assert ("automerge", 0) in settings()
+    with inside(world):
+        assert settings() == {("automerge", 4), ("hashsize", 1 << 20)}
 
 
 def test_a_database_that_came_with_its_own_log_keeps_it(world: World) -> None:

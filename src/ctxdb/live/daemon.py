@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from ctxdb import __version__
 from ctxdb.build import remove_unfinished
-from ctxdb.errors import CtxdbError, LockHeld
+from ctxdb.errors import CtxdbError, LockHeld, NewerSchema
 from ctxdb.live import health as beats
-from ctxdb.live.database import Database, trouble_of
+from ctxdb.live.database import Database, Outdated, trouble_of
 from ctxdb.live.health import Health
 from ctxdb.live.hints import Hints, Wakeup
 from ctxdb.live.intake import Intake
@@ -29,6 +29,7 @@ from ctxdb.live.watching import Watcher
 from ctxdb.lock import WriterLock
 from ctxdb.look import utc_now
 from ctxdb.memory import give_back
+from ctxdb.store.version import fingerprint
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -47,6 +48,7 @@ class Daemon:
     """One database, kept up to date until told to stop."""
 
     def __init__(self, config: Config, log: Log, *, wait: bool = False) -> None:
+        fingerprint()  # of the version that this process is
         self.config = config
         self.log = log
         self.wait = wait
@@ -185,6 +187,8 @@ class Daemon:
             try:
                 self.loop.once(self._until_beat())
                 failures = 0
+            except (Outdated, NewerSchema):
+                raise
             except Exception as e:
                 failures += 1
                 if failures > MAX_FAILURES:

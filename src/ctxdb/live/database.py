@@ -14,8 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ctxdb.errors import CtxdbError
+from ctxdb.store import fulltext
 from ctxdb.store.connection import naming_damage, open_writer, write_transaction
 from ctxdb.store.schema import prepare
+from ctxdb.store.version import applied, is_upgraded, steps
 
 MAX_WAIT_SECONDS = 15.0  # before another try
 BUSY_SECONDS = 0.2  # then the loop goes round, and can be stopped
@@ -24,6 +27,14 @@ WAL_TRUNCATE_BYTES = 16 << 20
 WAL_WARN_BYTES = 256 << 20
 Identity = tuple[int, int]
 LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class Outdated(CtxdbError):
+    """Another version of ctxdb has been installed, and this process is still the old one."""
+
+    def __init__(self, path: Path) -> None:
+        why = "ctxdb was upgraded while this daemon ran; `ctxdb daemon restart` starts the new one"
+        super().__init__(f"{path}: {why}")
 
 
 class Trouble(NamedTuple):
@@ -62,6 +73,7 @@ class Database:
         self._file: Identity | None = None
         self._log: Identity | None = None
         self._look: tuple[int, int] | None = None
+        self._schema: int | None = None  # as SQLite counts changes of it
         self.abandoned: list[sqlite3.Connection] = []  # closing them would do harm
 
     @property
@@ -77,11 +89,15 @@ class Database:
         return self._conn is not None
 
     def open(self) -> None:
-        """Open and, if needed, make or upgrade the database."""
+        """Open and, if needed, make or upgrade the database. Old code does not take new steps."""
+        if is_upgraded():
+            raise Outdated(self.path)
         with naming_damage(self.path):
             conn = open_writer(self.path, wait=BUSY_SECONDS)
             try:
                 prepare(conn, self.path)
+                fulltext.merge_again(conn)  # a sync that was killed may have left it off
+                self._schema = _schema_version(conn)
             except BaseException:
                 conn.close()
                 raise
@@ -108,6 +124,16 @@ class Database:
             # A checkpoint by another program, or a copy over the file: what is cached may be wrong.
             return "the database file was written to by another program"
         return None
+
+    def has_other_steps(self) -> bool:
+        """Whether another version has migrated it: cheap to ask while no schema has changed."""
+        found = _schema_version(self.conn)
+        if found == self._schema:
+            return False
+        if applied(self.conn) != steps():
+            return True
+        self._schema = found  # somebody's own table or view
+        return False
 
     def drop(self) -> None:
         """Let go of the connection."""
@@ -147,6 +173,11 @@ class Database:
         with suppress(sqlite3.Error), write_transaction(self.conn):
             self.conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, ?)", (key, value))
         self.note()
+
+
+def _schema_version(conn: sqlite3.Connection) -> int:
+    (found,) = conn.execute("PRAGMA schema_version").fetchone()
+    return int(found)
 
 
 def _identity(path: Path) -> Identity | None:

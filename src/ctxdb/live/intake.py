@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ctxdb.discover import Scan
-from ctxdb.errors import CtxdbError, is_of_the_machine
+from ctxdb.errors import CtxdbError, NewerSchema, is_of_the_machine
 from ctxdb.live.database import (
     WAL_BYTES,
     WAL_TRUNCATE_BYTES,
     WAL_WARN_BYTES,
     Database,
+    Outdated,
     Trouble,
     trouble_of,
 )
@@ -60,7 +61,10 @@ class Intake:
         )
 
     def step(self) -> None:
-        """Do one turn, or say why not and when to try again."""
+        """Do one turn, or say why not and when to try again.
+
+        Raises Outdated or NewerSchema when it is for another version of ctxdb to go on.
+        """
         try:
             if not self._is_ready():
                 pass  # nothing can be said of it before everything was looked at
@@ -73,6 +77,8 @@ class Intake:
                 self.unsettled = False
                 self.database.note()
             self._went_well()
+        except (Outdated, NewerSchema):
+            raise  # nothing that waiting would help
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
 
@@ -81,6 +87,8 @@ class Intake:
         try:
             if not self._is_ready():
                 self._went_well()
+        except (Outdated, NewerSchema):
+            raise
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
 
@@ -90,6 +98,8 @@ class Intake:
         """False when the database was opened anew: then everything has to be looked at first."""
         if self.database.is_open:
             changed = self.database.changed()
+            if changed is None and self.database.has_other_steps():
+                changed = "another version of ctxdb has changed the database's schema"
             if changed is None:
                 return True
             self.log.say(f"{changed}; opening what is there now")

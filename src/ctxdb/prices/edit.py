@@ -1,7 +1,8 @@
 """Changes to the table `prices`, each in a transaction of its own.
 
 They need no writer lock: nothing that a sync or the daemon writes depends on prices, and SQLite's
-own lock keeps two transactions apart. So a price can be changed while the daemon runs.
+own lock keeps two transactions apart. So a price can be changed while the daemon runs. Only a
+database of another version is brought up to date first, and that is for who holds the writer lock.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ctxdb.errors import CtxdbError, NoDatabase, UsageError
+from ctxdb.errors import CtxdbError, LockHeld, NoDatabase, UsageError
+from ctxdb.lock import WriterLock
 from ctxdb.model_ladder import candidates
 from ctxdb.prices.rows import MOST_USD, MULTIPLIERS, BadPrice, Price, overlapping
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
 from ctxdb.store.prices import COLUMNS, refresh
-from ctxdb.store.schema import prepare
+from ctxdb.store.schema import prepare, refuse_newer
+from ctxdb.store.version import is_current
 
 _NAMES = ", ".join(COLUMNS)
 LAST_DAY = "9999-12-31"
@@ -54,9 +57,22 @@ def editing(path: Path) -> Iterator[sqlite3.Connection]:
     if not path.exists():
         raise NoDatabase(path)
     with naming_damage(path), closing(open_writer(path)) as conn:
-        prepare(conn, path)
+        if not is_current(conn):
+            _bring_up_to_date(conn, path)
         with write_transaction(conn):
             yield conn
+
+
+def _bring_up_to_date(conn: sqlite3.Connection, path: Path) -> None:
+    refuse_newer(conn, path)
+    try:
+        with WriterLock(path):
+            prepare(conn, path)
+    except LockHeld as e:
+        if not e.version.endswith(" daemon"):
+            raise
+        why = "another version's daemon keeps it; first `ctxdb daemon restart`"
+        raise CtxdbError(f"{path}: {why}") from e
 
 
 def listed(path: Path, model: str | None) -> list[tuple[Any, ...]]:

@@ -1,13 +1,16 @@
 """Which version of the schema a database has, told without loading what could change it.
 
-Every question from a shell asks this first, so it has to be cheap.
+Every question from a shell asks this first, so it has to be cheap. What belongs to this code is
+read once in a process: while a daemon runs, an upgrade may put another version in its place.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ctxdb.assets import asset_dir
+from ctxdb.errors import CtxdbError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 def steps() -> list[str]:
     """Names of the migrations that this code has."""
-    return [path.stem for path in _step_files()]
+    return list(_first_steps(asset_dir("migrations")))
 
 
 def applied(conn: sqlite3.Connection) -> list[str]:
@@ -38,12 +41,24 @@ def view_files() -> list[Path]:
 
 def fingerprint() -> str:
     """Changes whenever a migration, a view, the price list or the names of models do."""
+    return _first_fingerprint(asset_dir("migrations"), asset_dir("sql"))
+
+
+def is_upgraded() -> bool:
+    """True when the files on disk are no longer those that this process began with."""
+    try:
+        return fingerprint() != _fingerprint(asset_dir("migrations"), asset_dir("sql"))
+    except (OSError, CtxdbError):  # they are being replaced at this moment
+        return True
+
+
+def _fingerprint(migrations: Path, sql: Path) -> str:
     from _blake2 import blake2b  # hashlib would load OpenSSL as well: 4 ms of every question
 
     from ctxdb.model_ladder import VERSION as LADDER
 
     digest = blake2b(b"%d" % LADDER, digest_size=16)
-    for path in [*_step_files(), *view_files(), asset_dir("sql") / "prices.csv"]:
+    for path in [*_step_files(migrations), *sorted(sql.glob("*.sql")), sql / "prices.csv"]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return str(digest.hexdigest())
 
@@ -56,5 +71,15 @@ def is_current(conn: sqlite3.Connection) -> bool:
     return row is not None and bool(row[0] == fingerprint())
 
 
-def _step_files() -> list[Path]:
-    return sorted(asset_dir("migrations").glob("[0-9]*.sql"))
+def _step_files(migrations: Path) -> list[Path]:
+    return sorted(migrations.glob("[0-9]*.sql"))
+
+
+@cache
+def _first_steps(migrations: Path) -> tuple[str, ...]:
+    return tuple(path.stem for path in _step_files(migrations))
+
+
+@cache
+def _first_fingerprint(migrations: Path, sql: Path) -> str:
+    return _fingerprint(migrations, sql)
