@@ -6,6 +6,7 @@ cannot be caused from outside (a clock that jumps, a thread that dies) it is put
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import shutil
@@ -502,6 +503,24 @@ def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_lat
     world.settled(range(6))
 
 
+def test_case_59_the_log_is_emptied_while_lines_keep_coming(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ctxdb.live import intake
+
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)  # no pause is long enough
+    monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 0.05)
+    monkeypatch.setattr(intake, "WAL_TRUNCATE_BYTES", 1)
+    wal = world.db.with_name("ctxdb.db-wal")
+    with inside(world) as daemon:
+        for n in range(3):
+            world.append(line(n))
+            has(world, n + 1)
+            until(lambda: wal.stat().st_size == 0)
+            until(lambda: daemon.health.wal_bytes == 0)
+    world.settled(range(3))
+
+
 def test_case_60_while_another_program_holds_the_write_lock_it_waits_and_says_so(
     world: World,
 ) -> None:
@@ -836,6 +855,100 @@ def test_case_66_a_log_that_is_deleted_loses_nothing(world: World) -> None:
         has(world, 3)
         until(lambda: "-wal file was removed" in live.stderr())
     world.settled(range(3))
+
+
+# -- files that cannot be read ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """What opening any transcript fails with, as long as that is in here."""
+    from ctxdb import look
+
+    real = look.open_regular
+    fails: dict[str, int] = {}
+
+    def open_regular(path: str | bytes) -> int:
+        for number in fails.values():
+            raise OSError(number, os.strerror(number), path)
+        return real(path)
+
+    monkeypatch.setattr(look, "open_regular", open_regular)
+    monkeypatch.setattr("ctxdb.live.intake.FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("ctxdb.live.intake.MOST_RETRY_SECONDS", 0.1)
+    return fails
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE])
+@pytest.mark.parametrize("when", ["before it starts", "while it runs"])
+def test_a_file_that_cannot_be_read_for_a_moment_is_read_though_it_does_not_change(
+    world: World, broken: dict[str, int], monkeypatch: pytest.MonkeyPatch, number: int, when: str
+) -> None:
+    seldom = loop.RHYTHMS["events"]._replace(hot=3600.0, tick=3600.0)
+    monkeypatch.setitem(loop.RHYTHMS, "events", seldom)
+    world.write(lines(0))
+    if when == "before it starts":
+        broken["all"] = number
+    with inside(world) as daemon:
+        if when == "while it runs":
+            has(world, 1)
+            broken["all"] = number
+            world.append(line(1))
+        until(lambda: "cannot read" in daemon.log.stream.getvalue())  # type: ignore[union-attr]
+        until(lambda: daemon.intake.retries)
+        broken.clear()
+        has(world, 1 if when == "before it starts" else 2)
+        until(lambda: not daemon.intake.retries)
+    world.sound()
+
+
+def test_a_file_that_may_not_be_read_is_asked_for_again_only_when_told_to_look_at_everything(
+    world: World, broken: dict[str, int]
+) -> None:
+    broken["all"] = errno.EACCES
+    world.write(lines(0))
+    with inside(world) as daemon:
+        until(lambda: daemon.intake.retries)
+        assert daemon.intake.retry_file_at == float("inf")
+        broken.clear()
+        scan_again(daemon)
+        has(world, 1)
+    world.settled([0])
+
+
+def test_a_file_that_is_gone_before_it_could_be_read_is_not_waited_for(
+    world: World, broken: dict[str, int]
+) -> None:
+    world.write(own_line(1, 0), transcript(world, 1))
+    with inside(world) as daemon:
+        has(world, 1)
+        broken["all"] = errno.EIO
+        world.write(lines(0))
+        until(lambda: daemon.intake.retries)
+        world.main.unlink()
+        until(lambda: not daemon.intake.retries)
+        broken.clear()
+        until(lambda: world.source()["missing_since"])
+
+
+def test_a_file_that_made_a_turn_fail_is_tried_again_though_it_does_not_change(
+    world: World, broken: dict[str, int]
+) -> None:
+    class Picky(Turn):
+        def take(self, files: Any) -> Any:
+            if fails and any(session(1) in file.path for file in files):
+                raise MemoryError
+            return super().take(files)
+
+    fails = [True]
+    for n in range(3):
+        world.write(own_line(n, 0), transcript(world, n))
+    with inside(world, change=lambda d: setattr(d.intake, "make_turn", Picky)) as daemon:
+        has(world, 2)
+        until(lambda: "MemoryError" in (daemon.health.last_error or ""))
+        fails.clear()
+        has(world, 3)
+    world.sound()
 
 
 # -- other versions --------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctxdb import reader, tail
-from ctxdb.discover import FoundFile
+from ctxdb.discover import FoundFile, scan
 from ctxdb.live import loop
+from ctxdb.live.database import Database
 from ctxdb.live.loop import Storm
 from ctxdb.live.queue import TURN_FILES, Queue, Waiting
 from ctxdb.live.turn import Limits, Turn
@@ -341,6 +342,40 @@ def test_a_turn_brings_something_however_late_it_is(world: World) -> None:
     with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
         has(world, 3)
     assert [len(turn) for turn in recorder.turns] == [3, 2, 1]
+
+
+def test_files_that_were_touched_are_compared_a_turn_at_a_time(world: World) -> None:
+    """A chmod over all transcripts must keep neither a new line nor a stop waiting."""
+    paths = [world.write(own_line(n, 0), transcript(world, n)) for n in range(3)]
+    world.sync()
+    for path in paths:
+        path.touch()
+    database = Database(world.db)
+    database.open()
+    known = "SELECT path, mtime_ns FROM source_files ORDER BY path"
+    before = world.ask(known)
+    files = Turn(database.conn).find(scan((str(world.root),)))
+    assert sorted(file.path for file in files) == [path for path, _ in before]
+    assert world.ask(known) == before  # for their turns, all of them
+    left = files
+    for n in (2, 1, 0):
+        turn = Turn(database.conn, Limits(seconds=-1.0))
+        turn.take(left)
+        left = [file for file in left if file.path in turn.unreached]
+        assert len(left) == n
+        assert len(set(world.ask(known)) & set(before)) == n
+    assert world.one("SELECT max(generation) FROM source_files") == 0
+    database.drop()
+
+
+def test_the_longest_lag_is_kept_by_the_minute(world: World) -> None:
+    with inside(world) as daemon:
+        for n in range(5):
+            world.append(line(n))
+            has(world, n + 1)
+        until(lambda: daemon.health.turns >= 5)
+        assert len(daemon.intake.lags) <= 2  # a minute may have ended
+        assert daemon.health.max_lag_ms == round(max(daemon.intake.lags.values()), 1)
 
 
 def found(n: int, mtime: int = 0) -> FoundFile:

@@ -260,7 +260,7 @@ class Daemon:
         facts = {name: getattr(self.health, name) for name in names}
         if self.database.is_open:
             self.database.keep("daemon", json.dumps(facts))
-            self.intake.wrote_at = time.monotonic()
+            self.intake.wrote()
 
     def _until_beat(self) -> float:
         now = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import time
 from collections.abc import Callable
@@ -27,6 +28,16 @@ from ctxdb.look import utc_now
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5
+FIRST_RETRY_SECONDS = 1.0  # of a file that could not be read, for a reason that may pass
+MOST_RETRY_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class Retry:
+    """When a file that could not be read is looked at again though it has not changed."""
+
+    wait: float
+    at: float
 
 
 @dataclass(slots=True)
@@ -47,8 +58,10 @@ class Intake:
     retry_at: float = 0.0
     wait: float = 0.0
     one_by_one: int = 0  # so many turns take one file: one of them makes a turn fail
+    retries: dict[str, Retry] = field(default_factory=dict)
     wrote_at: float | None = None  # when something was last stored and not yet checkpointed
-    lags: list[tuple[int, float]] = field(default_factory=list)
+    unsaved_since: float | None = None  # and when first
+    lags: dict[int, float] = field(default_factory=dict)  # minute -> the longest
 
     @property
     def has_work(self) -> bool:
@@ -76,6 +89,7 @@ class Intake:
                 Turn(self.database.conn).settle()
                 self.unsettled = False
                 self.database.note()
+            self.health.wal_bytes = self.database.wal_bytes()
             self._went_well()
         except (Outdated, NewerSchema):
             raise  # nothing that waiting would help
@@ -120,8 +134,11 @@ class Intake:
         self.has_looked = True
         self.unsettled = self.unsettled or turn.has_changes
         self.queue.add_backlog(files, time.monotonic())
+        self._try_later(turn)
         for path, why in found.unreadable:
             self.log.trouble(f"unreadable {path}", f"cannot read {path}: {why}")
+        for problem in turn.report.problems:
+            self.log.trouble(f"file {problem}", f"cannot read {problem}")
 
     def _take(self) -> None:
         waiting = self.queue.take()
@@ -142,7 +159,10 @@ class Intake:
         unfinished, unreached = set(turn.unfinished), set(turn.unreached)
         self.queue.put_off(one for one in waiting if one.file.path in unfinished)
         self.queue.put_back(one for one in waiting if one.file.path in unreached)
-        self.rescan.forget(turn.not_now)
+        for one in waiting:
+            if one.file.path not in unreached and one.file.path not in turn.failed:
+                self.retries.pop(one.file.path, None)
+        self._try_later(turn)
         for problem in report.problems:
             self.log.trouble(f"file {problem}", f"cannot read {problem}")
         if report.lines_read:
@@ -150,21 +170,22 @@ class Intake:
             self._count(report.lines_read, report.bytes_read, waiting, left)
 
     def _isolate(self, waiting: list[Waiting], error: Exception) -> None:
-        """A turn failed for what a file holds: find the one, and leave it until it changes."""
+        """A turn failed for what a file holds: find the one, and leave it for a while."""
         if len(waiting) > 1:
             self.queue.put_back(waiting)
             self.one_by_one = len(waiting)
             return
         path = waiting[0].file.path
         # Its kind, not its words: they may quote the transcript.
-        text = f"{path}: {type(error).__name__}; left alone until it changes"
+        text = f"{path}: {type(error).__name__}; left alone for a while"
+        self._retry(path)
         self._note_error(text)
         self.log.trouble(f"file {path}", text)
 
     def _count(self, lines: int, size: int, waiting: list[Waiting], left: set[str]) -> None:
         health = self.health
         now = time.monotonic()
-        self.wrote_at = now
+        self.wrote()
         health.lines += lines
         health.bytes += size
         health.turns += 1
@@ -174,9 +195,42 @@ class Intake:
             lag = (now - min(done)) * 1000
             health.lag_ms = round(lag, 1)
             minute = int(now // 60)
-            self.lags = [(m, most) for m, most in self.lags if minute - m < LAG_MINUTES]
-            self.lags.append((minute, max(lag, *(most for m, most in self.lags if m == minute), 0)))
-            health.max_lag_ms = round(max(most for _, most in self.lags), 1)
+            self.lags = {m: most for m, most in self.lags.items() if minute - m < LAG_MINUTES}
+            self.lags[minute] = max(lag, self.lags.get(minute, 0.0))
+            health.max_lag_ms = round(max(self.lags.values()), 1)
+
+    # -- files that could not be read ----------------------------------------------------------
+
+    @property
+    def retry_file_at(self) -> float:
+        """When the next of them is to be looked at."""
+        return min((one.at for one in self.retries.values()), default=math.inf)
+
+    def retry_files(self, now: float) -> None:
+        """Have those looked at again whose time has come."""
+        due = [path for path, one in self.retries.items() if one.at <= now]
+        files = self.rescan.look_again_at(due)
+        self.queue.add(files, now)
+        for path in due:
+            self.retries[path].at = math.inf  # until its turn says more
+        for path in set(due).difference(file.path for file in files):
+            del self.retries[path]  # gone
+
+    def retry_all_files(self) -> None:
+        """Have all of them looked at again."""
+        for one in self.retries.values():
+            one.at = 0.0
+
+    def _try_later(self, turn: Turn) -> None:
+        """Look again, at longer and longer intervals, where what was wrong may pass."""
+        for path, may_pass in turn.failed.items():
+            self._retry(path, may_pass=may_pass)
+
+    def _retry(self, path: str, *, may_pass: bool = True) -> None:
+        old = self.retries.get(path)
+        wait = FIRST_RETRY_SECONDS if old is None else min(old.wait * 2, MOST_RETRY_SECONDS)
+        at = time.monotonic() + wait if may_pass else math.inf
+        self.retries[path] = Retry(wait, at)
 
     # -- trouble -------------------------------------------------------------------------------
 
@@ -207,7 +261,7 @@ class Intake:
 
     def checkpoint(self) -> None:
         """Keep the -wal small; a reader that stays holds it up, and then the next time does."""
-        self.wrote_at = None
+        self.wrote_at = self.unsaved_since = None
         if not self.database.is_open or self.database.changed() is not None:
             self.check()
             return
@@ -220,4 +274,9 @@ class Intake:
             self.log.trouble("wal", text)
             self._note_error(text)
         if left >= WAL_BYTES:
-            self.wrote_at = time.monotonic()  # try again
+            self.wrote()  # try again
+
+    def wrote(self) -> None:
+        """Something was stored, and is to be moved from the log into the database."""
+        self.wrote_at = time.monotonic()
+        self.unsaved_since = self.unsaved_since or self.wrote_at

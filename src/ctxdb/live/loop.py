@@ -27,6 +27,7 @@ from ctxdb.live.watching import Watcher
 
 COALESCE_SECONDS = 0.005  # a line is often written in several pieces
 CHECKPOINT_SECONDS = 5.0  # after the last write
+MOST_CHECKPOINT_SECONDS = 30.0  # after the first one, while lines keep coming
 STORM_EVENTS = 500  # in a second
 CALM_FILES = 5  # as few changed between two looks are no storm
 CALM_SECONDS = 2.0
@@ -137,8 +138,7 @@ class Loop:
         self._look(now)
         if self.intake.has_work and now >= self.intake.retry_at:
             self.intake.step()
-        wrote_at = self.intake.wrote_at
-        if wrote_at is not None and now - wrote_at > CHECKPOINT_SECONDS:
+        if now > self._checkpoint_at():
             self.intake.checkpoint()
         if self.intake.wants_walk and not self.intake.trouble:
             self.intake.wants_walk = False
@@ -157,13 +157,19 @@ class Loop:
             times.append(self.intake.retry_at)
         if self.rearm_at is not None:
             times.append(self.rearm_at)
-        if self.intake.wrote_at is not None:
-            times.append(self.intake.wrote_at + CHECKPOINT_SECONDS)
+        times += [self.intake.retry_file_at, self._checkpoint_at()]
         return max(min(times) - now, 0.0)
+
+    def _checkpoint_at(self) -> float:
+        wrote_at, since = self.intake.wrote_at, self.intake.unsaved_since
+        if wrote_at is None or since is None:
+            return math.inf
+        return min(wrote_at + CHECKPOINT_SECONDS, since + MOST_CHECKPOINT_SECONDS)
 
     def rescan_now(self) -> None:
         """Look at everything in the next round, and try for events again."""
         self.walk_at = time.monotonic()
+        self.intake.retry_all_files()
         if self.mode == "polling":
             self.rearm_at = self.walk_at
 
@@ -211,6 +217,8 @@ class Loop:
             self._queue(changed, now)
             if self.storm.ends(now, len(changed)):
                 self._arm(now)
+        if now >= self.intake.retry_file_at:
+            self.intake.retry_files(now)
         if self.rearm_at is not None and now >= self.rearm_at:
             self._arm(now)
         if now >= self.tick_at:

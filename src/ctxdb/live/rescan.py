@@ -22,6 +22,7 @@ HOT_SECONDS = 300.0  # a file that changed so lately is looked at every second o
 WARM_SECONDS = 86_400.0  # a file that changed so lately is looked at with every tick
 MAX_WARM = 1000
 ROUND_PARTS = 10  # so many ticks until every file has been looked at
+UNREAD = -1  # how no file looks: no hash is -1
 SETTLED_NS = 2_000_000_000  # a folder may change twice within one tick of the file system's clock
 
 
@@ -56,13 +57,9 @@ class Rescan:
         # An overlapped file is of the outermost root, as in a scan.
         self.roots = sorted(dict.fromkeys(map(os.path.abspath, self.roots)), key=len)
 
-    def forget(self, files: Iterable[FoundFile] | None = None) -> None:
-        """Take these files for unseen, or all of them."""
-        if files is None:
-            self.seen.clear()
-            return
-        for file in files:
-            self.seen.pop(file.path, None)
+    def forget(self) -> None:
+        """Take all files for unseen."""
+        self.seen.clear()
 
     def walk(self, *, whole: bool = False) -> Walk:
         """Look at everything; `whole`: say what is there even if nothing has changed."""
@@ -163,6 +160,12 @@ class Rescan:
             if file is not None and self._note(file, now):
                 changed.append(file)
         return changed
+
+    def look_again_at(self, paths: Iterable[str]) -> list[FoundFile]:
+        """Those of these files that are there, changed or not."""
+        paths = list(paths)
+        self.seen.update((path, UNREAD) for path in paths if path in self.seen)
+        return self.look_at_paths(paths)
 
     def _is_readable_again(self, path: str) -> bool:
         """Ask for what could not be read: no time of a folder changes with its mode."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import time
@@ -10,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.discover import FoundFile, Scan, store_path
+from ctxdb.identity import NotRegular
 from ctxdb.ingest import Pass
-from ctxdb.look import Work, differs, inodes_of
+from ctxdb.look import Work, differs, inodes_of, may_be_edited
 from ctxdb.progress import NullProgress
 from ctxdb.report import SyncReport
 from ctxdb.store import sources
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 TURN_BYTES = 4 << 20  # stored in well under a second
 TURN_SECONDS = 0.25
+# What changes with the file, which is then seen: no need to ask again and again.
+LASTING = (errno.EACCES, errno.EPERM)
 
 
 @dataclass(slots=True)
@@ -47,10 +51,17 @@ class Turn(Pass):
         self.limits = limits or Limits()
         self.unfinished: list[str] = []  # paths with more to read
         self.unreached: list[str] = []  # paths that were left for another turn
+        self.failed: dict[str, bool] = {}  # path of what could not be read -> whether that may pass
+        self.put_off: list[FoundFile] | None = None  # files to be compared, while others are found
 
     def find(self, found: Scan) -> list[FoundFile]:
-        """Settle what has come, gone or moved; return the files with something to read."""
-        return [work.found for work in self._look(found)]
+        """Settle what has come, gone or moved; return the files with something to read.
+
+        Those that may have been edited are among them: they are compared when it is their turn.
+        """
+        self.put_off = []
+        work = self._look(found)
+        return [*(one.found for one in work), *self.put_off]
 
     def take(self, files: Sequence[FoundFile]) -> SyncReport:
         """Read on in these files."""
@@ -65,8 +76,16 @@ class Turn(Pass):
         try:
             self.conn.execute("BEGIN IMMEDIATE")
             by_inode, gone = self._moved(changed, known)
-            looked = [self._look_at(known.get(p), file, by_inode, gone) for p, file in changed]
-            self._read([work for work in looked if work is not None], 0)
+            work: list[Work] = []
+            for done, (path, file) in enumerate(changed):
+                # Files that were touched are compared as a whole, and all may have been.
+                if done and self.limits.are_reached(0):
+                    self.unreached += [file.path for _, file in changed[done:]]
+                    break
+                one = self._look_at(known.get(path), file, by_inode, gone)
+                if one is not None:
+                    work.append(one)
+            self._read(work, 0)
             if came_back or self.report.renamed_files:
                 self.settle()
         except BaseException as e:
@@ -95,6 +114,27 @@ class Turn(Pass):
         }
         return inodes_of(gone.values()), gone
 
+    def _look_at(
+        self,
+        item: sources.KnownFile | None,
+        file: FoundFile,
+        by_inode: dict[tuple[int, int], list[sources.KnownFile]],
+        gone: dict[str, sources.KnownFile],
+    ) -> Work | None:
+        if self.put_off is not None and item is not None and may_be_edited(item, file.numbers):
+            self.put_off.append(file)
+            return None
+        return super()._look_at(item, file, by_inode, gone)
+
+    def _unreadable(self, item: sources.KnownFile | None, file: FoundFile, error: OSError) -> None:
+        super()._unreadable(item, file, error)
+        self.failed[file.path] = _may_pass(error)
+
+    def _failed(self, one: Work, error: OSError) -> None:
+        super()._failed(one, error)
+        if error.errno != errno.ENOENT:
+            self.failed[one.found.path] = _may_pass(error)
+
     def _is_enough(self, one: Work, found: Lines) -> bool:
         """One chunk of each file is enough: the others wait."""
         if found.at_end:
@@ -108,3 +148,7 @@ class Turn(Pass):
             return False
         self.unreached += [work.found.path for work in left]
         return True
+
+
+def _may_pass(error: OSError) -> bool:
+    return error.errno not in LASTING and not isinstance(error, NotRegular)
