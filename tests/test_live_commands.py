@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import plistlib
@@ -22,12 +23,12 @@ import pytest
 
 from ctxdb.errors import CtxdbError
 from ctxdb.live import health as beats
-from ctxdb.live import process, units
+from ctxdb.live import loop, process, units
 from ctxdb.live.logs import Log, lines_of, log_path
 from ctxdb.live.notify import Notifier
 from ctxdb.live.report import daemon_report
 from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
-from live_lab import Live, has, runtime_folder, until
+from live_lab import PATIENCE, Live, has, inside, runtime_folder, until
 from world import World, line, lines, run_python
 
 RUN = "from ctxdb.entry import main; main()"
@@ -134,6 +135,62 @@ def test_restart_watches_the_same_roots_with_another_process(started: World) -> 
     assert after.roots == before.roots == [str(started.root)]
     started.write(lines(0))
     has(started, 1)
+
+
+def test_restart_goes_by_the_configuration_where_no_roots_were_given(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR")
+    runtime_folder()
+    settings = Path(os.environ["XDG_CONFIG_HOME"]) / "ctxdb/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'roots = ["{tmp_path}/before"]\n')
+    try:
+        assert ctxdb(world, "daemon", "start").returncode == 0
+        assert (beats.running(world.db) or beats.Health()).roots == [f"{tmp_path}/before"]
+        settings.write_text(f'roots = ["{world.root}"]\n')
+        done = ctxdb(world, "daemon", "restart")
+        assert str(world.root) in done.stderr
+        assert (beats.running(world.db) or beats.Health()).roots == [str(world.root)]
+    finally:
+        ctxdb(world, "daemon", "stop")
+
+
+TAKE_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+LIKE_NOHUP = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+
+
+def on_terminal(world: World, code: str = "") -> tuple[subprocess.Popen[bytes], int]:
+    """`ctxdb watch` that has a terminal, and the other end of that."""
+    runtime_folder()
+    ours, its = os.openpty()
+    words = ["-c", TAKE_TERMINAL + code + RUN, "--db", world.db, "watch", "--root", world.root]
+    process = subprocess.Popen(
+        [sys.executable, *words], stdin=its, stdout=its, stderr=its, start_new_session=True
+    )
+    os.close(its)
+    until(lambda: (beats.running(world.db) or beats.Health()).state == "watching")
+    return process, ours
+
+
+def test_watch_ends_with_its_terminal(world: World) -> None:
+    process, terminal = on_terminal(world)
+    os.close(terminal)
+    assert process.wait(PATIENCE) == 0
+    assert beats.running(world.db) is None
+    assert daemon_report(world.db).state == "stopped"
+
+
+def test_watch_outlives_its_terminal_if_that_was_asked_for(world: World) -> None:
+    process, terminal = on_terminal(world, LIKE_NOHUP)
+    try:
+        rescans = (beats.read(world.db) or beats.Health()).rescans
+        os.close(terminal)
+        process.send_signal(signal.SIGHUP)
+        until(lambda: (beats.running(world.db) or beats.Health()).rescans > rescans)
+    finally:
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
 
 
 def test_watch_waits_for_another_writer_if_told_to(world: World) -> None:
@@ -252,6 +309,35 @@ def test_without_a_runtime_folder_the_health_file_is_beside_the_database(
     assert beats.health_path(world.db) == world.db.with_name("ctxdb.db.daemon")
 
 
+def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happens(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By polling, too, which looks at everything again and again."""
+    public = tmp_path / "public"
+    public.mkdir()
+    public.chmod(0o777)  # no folder of the user's own
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(public))
+    fast = loop.RHYTHMS["polling"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
+    monkeypatch.setitem(loop.RHYTHMS, "polling", fast)
+    monkeypatch.setattr("ctxdb.live.daemon.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ctxdb.live.watching.why_no_events", lambda _: "no events here")
+    world.write(lines(0))
+    path = beats.health_path(world.db)
+    assert path.parent == world.db.parent
+    with inside(world) as daemon:
+        has(world, 1)
+        until(lambda: (beats.read(world.db) or beats.Health()).lines == 1)
+        rescans = daemon.health.rescans
+        until(lambda: daemon.health.rescans > rescans + 5)
+        before = path.stat()
+        rescans = daemon.health.rescans
+        until(lambda: daemon.health.rescans > rescans + 20)
+        after = path.stat()
+        assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+        world.append(line(1))
+        until(lambda: (beats.read(world.db) or beats.Health()).lines == 2)
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid": "x", "state": 3}', b"\xff" * 100]
 )
@@ -284,6 +370,28 @@ def test_the_log_is_rotated_and_a_repeated_trouble_is_told_once(
     assert text.count("there is room again") == 1
 
 
+def test_a_log_that_cannot_be_rotated_closes_no_descriptor_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.logs.MAX_BYTES", 100)
+    log = Log(tmp_path / "x.log")
+    (tmp_path / "x.log.1/in the way").mkdir(parents=True)
+    real, wrong = os.close, []
+
+    def close(fd: int) -> None:
+        try:
+            real(fd)
+        except OSError:
+            wrong.append(fd)
+            raise
+
+    monkeypatch.setattr(os, "close", close)
+    for n in range(10):
+        log.say(f"line {n}")
+    assert wrong == []
+    assert (tmp_path / "x.log").stat().st_size <= 100
+
+
 def test_who_follows_the_log_sees_what_comes_after_it_was_rotated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,8 +413,6 @@ def test_who_follows_the_log_sees_what_comes_after_it_was_rotated(
 
 def test_a_daemon_that_holds_other_locks_too_is_found(world: World) -> None:
     """The kernel lists all locks of a process, in an order of its own."""
-    import fcntl
-
     with ExitStack() as stack:
         for name in ("first", "last"):
             file = stack.enter_context(world.db.with_name(name).open("w"))
@@ -398,7 +504,11 @@ def test_install_writes_and_enables_a_unit_and_uninstall_removes_it(
     done = ctxdb(world, "daemon", "install", "--root", world.root)
     assert done.returncode == 0, done.stderr
     (unit,) = (Path(os.environ["XDG_CONFIG_HOME"]) / "systemd/user").iterdir()
-    assert systemctl.read_text() == (f"--user daemon-reload\n--user enable --now {unit.name}\n")
+    assert systemctl.read_text().splitlines() == [
+        "--user show-environment",
+        "--user daemon-reload",
+        f"--user enable --now {unit.name}",
+    ]
     assert str(unit) in done.stderr
     printed = ctxdb(world, "daemon", "install", "--root", world.root, "--print")
     assert printed.stdout == unit.read_text()
@@ -408,6 +518,38 @@ def test_install_writes_and_enables_a_unit_and_uninstall_removes_it(
     assert not unit.exists()
     assert f"--user disable --now {unit.name}" in systemctl.read_text()
     assert "Not installed" in ctxdb(world, "daemon", "uninstall").stderr
+
+
+NO_BUS = "#!/bin/sh\necho Failed to connect to bus: No medium found >&2\nexit 1\n"
+
+
+def test_where_systemd_cannot_be_asked_nothing_is_installed_and_the_daemon_stays(
+    started: World, systemctl: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "bin/systemctl").write_text(NO_BUS)
+    done = ctxdb(started, "daemon", "install", "--root", started.root)
+    assert done.returncode == 1
+    assert "Failed to connect to bus" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (Path(os.environ["XDG_CONFIG_HOME"]) / "systemd").exists()
+    assert beats.running(started.db) is not None
+
+
+def test_a_unit_is_removed_where_systemd_cannot_be_asked(
+    world: World, systemctl: Path, tmp_path: Path
+) -> None:
+    assert ctxdb(world, "daemon", "install", "--root", world.root).returncode == 0
+    (unit,) = (Path(os.environ["XDG_CONFIG_HOME"]) / "systemd/user").iterdir()
+    link = unit.parent / "default.target.wants" / unit.name  # as systemd makes it
+    link.parent.mkdir()
+    link.symlink_to(unit)
+    (tmp_path / "bin/systemctl").write_text(NO_BUS)
+    done = ctxdb(world, "daemon", "uninstall")
+    assert done.returncode == 0, done.stderr
+    assert "Could not be stopped" in done.stderr
+    assert f"Removed: {unit}" in done.stderr
+    assert not unit.exists()
+    assert not link.is_symlink()
 
 
 def test_the_unit_is_hardened_and_names_this_database(world: World, systemctl: Path) -> None:

@@ -33,8 +33,9 @@ def watch(
 ) -> int:
     """Keep the database up to date until stopped, in the foreground.
 
-    What Claude Code writes is in the database a moment later. Ctrl-C ends it, SIGHUP makes it look
-    at all files. `ctxdb daemon start` does the same in the background.
+    What Claude Code writes is in the database a moment later. Ctrl-C ends it, and so does the end
+    of its terminal; without one, SIGHUP makes it look at all files. `ctxdb daemon start` does the
+    same in the background.
 
     \b
     Examples:
@@ -49,7 +50,13 @@ def watch(
     try:
         config = load(ctx.db, root)
         stream = None if announcement.is_detached else sys.stderr
-        daemon = Daemon(config, Log(log_path(config.db_path), stream), wait=wait)
+        daemon = Daemon(
+            config,
+            Log(log_path(config.db_path), stream),
+            wait=wait,
+            on_terminal=not announcement.is_detached and any(map(os.isatty, range(3))),
+            given_roots=_given_roots(config, root),
+        )
         code = daemon.run(announcement.ready)
     except CtxdbError as e:
         announcement.failed(e.exit_code, str(e))
@@ -93,7 +100,7 @@ def stop(ctx: Context) -> None:
 def restart(ctx: Context, root: WatchRoots = None) -> None:
     """Stop the daemon, if it runs, and start it again.
 
-    Without --root it watches what it watched before.
+    Without --root it watches what it was told to watch before, or what the configuration says now.
 
     \b
     Example:
@@ -106,7 +113,9 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
     health = running(config.db_path)
     roots = _given_roots(config, root)
     if health is not None and not root:
-        roots = health.roots
+        # Of an older daemon it is not known which of them were given.
+        before = health.roots if health.given_roots is None else health.given_roots
+        roots = before or roots
     process.stop(config.db_path)
     pid = process.start(config.db_path, roots)
     note(f"Watching, as process {pid}: {', '.join(roots or config.roots)}")
@@ -177,6 +186,7 @@ def install(
     if show_only:
         say(service.text.rstrip("\n"))
         return
+    service.ask()  # before anything is stopped or written
     process.stop(config.db_path)  # else the service would wait for it
     for line in service.install():
         note(line)

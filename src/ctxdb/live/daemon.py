@@ -47,11 +47,20 @@ INTERRUPTED = 130
 class Daemon:
     """One database, kept up to date until told to stop."""
 
-    def __init__(self, config: Config, log: Log, *, wait: bool = False) -> None:
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        *,
+        wait: bool = False,
+        on_terminal: bool = False,
+        given_roots: list[str] | None = None,
+    ) -> None:
         fingerprint()  # of the version that this process is
         self.config = config
         self.log = log
         self.wait = wait
+        self.on_terminal = on_terminal  # then it ends with its terminal
         self.wakeup = Wakeup()
         self.stop_signal = 0
         self.rescan_asked = False
@@ -65,6 +74,7 @@ class Daemon:
             version=__version__,
             database=str(config.db_path),
             roots=list(config.roots),
+            given_roots=given_roots,
             started_at=utc_now(),
             beat_seconds=beats.BEAT_SECONDS if in_runtime else 0.0,
         )
@@ -98,7 +108,9 @@ class Daemon:
     def _take_signals(self) -> None:
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGINT, self._on_stop)
-        signal.signal(signal.SIGHUP, self._on_rescan)
+        # Whoever has it ignored (nohup) wants it to stay when the terminal goes.
+        stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or not self.on_terminal
+        signal.signal(signal.SIGHUP, self._on_rescan if stays else self._on_stop)
         signal.set_wakeup_fd(self.wakeup.fd, warn_on_full_buffer=False)
 
     # -- from start to end ---------------------------------------------------------------------
@@ -265,7 +277,7 @@ class Daemon:
     def _until_beat(self) -> float:
         now = time.monotonic()
         most = MOST_SECONDS
-        if self._wrote != self.health:
+        if self.health.differs(self._wrote):
             most = min(most, self._wrote_at + WRITE_SECONDS - now)
         if self.health.beat_seconds:
             most = min(most, self._wrote_at + self.health.beat_seconds - now)
@@ -288,7 +300,8 @@ class Daemon:
             waited = now - self._wrote_at
             moved = old is None or (old.state, old.mode) != (self.health.state, self.health.mode)
             due = waited >= self.health.beat_seconds > 0
-            if not moved and not due and (old == self.health or waited < WRITE_SECONDS):
+            is_known = not self.health.differs(old)
+            if not moved and not due and (is_known or waited < WRITE_SECONDS):
                 return
         self._wrote_at = now
         self.health.written, self.health.written_at = time.time(), utc_now()

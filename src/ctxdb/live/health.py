@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 
 from ctxdb.lock import current_writer
@@ -30,6 +30,7 @@ class Health:
     version: str = ""
     database: str = ""
     roots: list[str] = field(default_factory=list)
+    given_roots: list[str] | None = None  # those that do not come from the configuration file
     state: str = "starting"  # starting, catching_up, watching, blocked, waiting, stopped
     why: str = ""  # what it is blocked by or waits for
     since: str = ""  # when that state began
@@ -70,10 +71,16 @@ class Health:
         """What is on disk is in the database, as far as the daemon knows."""
         return self.state == "watching" and not self.pending and not self.is_late
 
+    def differs(self, other: Health | None) -> bool:
+        """Whether there is something to write: on a disk, not only that it has looked."""
+        if other is None or self.beat_seconds:
+            return self != other
+        return self != replace(other, rescans=self.rescans, rearms=self.rearms)
+
     def as_dict(self) -> dict[str, object]:
         """Stable names for programs."""
         found = asdict(self)
-        for name in ("process_started", "written", "beat_seconds"):
+        for name in ("process_started", "written", "beat_seconds", "given_roots"):
             del found[name]
         return found
 

@@ -106,15 +106,20 @@ class Log:
         assert self.path is not None  # noqa: S101
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        if self._size() + len(line) > MAX_BYTES:
+            self._rotate()
         fd = os.open(self.path, flags, 0o600)
         try:
-            if os.fstat(fd).st_size + len(line) > MAX_BYTES:
-                os.close(fd)
-                self._rotate()
-                fd = os.open(self.path, flags, 0o600)
             os.write(fd, line)
         finally:
             os.close(fd)
+
+    def _size(self) -> int:
+        assert self.path is not None  # noqa: S101
+        try:
+            return os.stat(self.path, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return 0
 
     def _rotate(self) -> None:
         assert self.path is not None  # noqa: S101

@@ -75,6 +75,10 @@ class Systemd:
     plain_text: str  # without walls
     folders: tuple[Path, ...]  # which must be there before it starts
 
+    def ask(self) -> None:
+        """Raise when the user's systemd cannot be asked for anything: nobody has logged in, say."""
+        _run("systemctl", "--user", "show-environment")
+
     def install(self) -> Iterator[str]:
         """Write, enable and start the unit; say what was done."""
         for folder in self.folders:
@@ -98,10 +102,22 @@ class Systemd:
         if not self.path.exists():
             yield f"Not installed: {self.path}"
             return
-        _run("systemctl", "--user", "disable", "--now", self.name)
+        done = "Stopped and removed"
+        try:
+            _run("systemctl", "--user", "disable", "--now", self.name)
+        except CtxdbError as e:
+            # Nobody is there to ask, perhaps. Without its file it starts no more.
+            yield f"Could not be stopped: {e}"
+            done = "Removed"
         self.path.unlink()
-        _run("systemctl", "--user", "daemon-reload")
-        yield f"Stopped and removed: {self.path}"
+        self.link.unlink(missing_ok=True)
+        _run("systemctl", "--user", "daemon-reload", may_fail=True)
+        yield f"{done}: {self.path}"
+
+    @property
+    def link(self) -> Path:
+        """What makes systemd start it at login: made and removed by systemd, if it can be asked."""
+        return self.path.parent / "default.target.wants" / self.name
 
     def _write(self, text: str) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,6 +135,9 @@ class Launchd:
     @property
     def _domain(self) -> str:
         return f"gui/{os.getuid()}"
+
+    def ask(self) -> None:
+        """Launchd is always there."""
 
     def install(self) -> Iterator[str]:
         """Write and load the agent; say what was done."""
