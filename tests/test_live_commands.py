@@ -137,6 +137,15 @@ def test_restart_watches_the_same_roots_with_another_process(started: World) -> 
     has(started, 1)
 
 
+def test_after_a_daemon_was_killed_restart_watches_its_roots(started: World) -> None:
+    before = beats.running(started.db)
+    assert before is not None
+    os.kill(before.pid, signal.SIGKILL)
+    until(lambda: beats.running(started.db) is None)
+    assert ctxdb(started, "daemon", "restart").returncode == 0
+    assert (beats.running(started.db) or beats.Health()).roots == [str(started.root)]
+
+
 def test_restart_goes_by_the_configuration_where_no_roots_were_given(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -176,7 +185,10 @@ def on_terminal(world: World, code: str = "") -> tuple[subprocess.Popen[bytes], 
 def test_watch_ends_with_its_terminal(world: World) -> None:
     process, terminal = on_terminal(world)
     os.close(terminal)
-    assert process.wait(PATIENCE) == 0
+    try:
+        assert process.wait(PATIENCE) == 0
+    finally:
+        process.kill()
     assert beats.running(world.db) is None
     assert daemon_report(world.db).state == "stopped"
 

@@ -107,14 +107,14 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
       ctxdb daemon restart
     """
     from ctxdb.live import process
-    from ctxdb.live.health import running
+    from ctxdb.live.health import read
 
     config = load(ctx.db, root)
-    health = running(config.db_path)
+    last = read(config.db_path)
     roots = _given_roots(config, root)
-    if health is not None and not root:
+    if last is not None and not last.was_stopped and not root:
         # Of an older daemon it is not known which of them were given.
-        before = health.roots if health.given_roots is None else health.given_roots
+        before = last.roots if last.given_roots is None else last.given_roots
         roots = before or roots
     process.stop(config.db_path)
     pid = process.start(config.db_path, roots)

@@ -71,6 +71,11 @@ class Health:
         """What is on disk is in the database, as far as the daemon knows."""
         return self.state == "watching" and not self.pending and not self.is_late
 
+    @property
+    def was_stopped(self) -> bool:
+        """It was told to end: it was not killed, and gives no reason of its own."""
+        return self.state == "stopped" and not self.why
+
     def differs(self, other: Health | None) -> bool:
         """Whether there is something to write: on a disk, not only that it has looked."""
         if other is None or self.beat_seconds:
