@@ -119,18 +119,17 @@ def test_every_known_layout_is_found_and_nothing_else(root: Path) -> None:
 def test_a_place_tells_session_agent_and_workflow(
     name: str, session: str | None, agent: str | None, run: str | None
 ) -> None:
-    role = Role(session, agent, run, "-w-app")
+    role = Role(session, agent, run)
     assert role_of(f"/r/projects/{name}", "/r/projects") == role
     assert role_of(f"/r/projects/{name}", "/r/projects/") == role
     assert role_of(f"/{name}", "/") == role
 
 
-def test_a_root_that_is_a_project_folder_names_the_project() -> None:
+def test_a_root_that_is_a_project_folder_is_read_like_any_other() -> None:
     root = "/r/-w-app"
-    assert role_of(f"{root}/{SESSION}.jsonl", root) == Role(SESSION, None, None, "-w-app")
-    assert role_of(f"{root}/{SESSION}/subagents/agent-a.jsonl", root) == Role(
-        SESSION, "a", None, "-w-app"
-    )
+    assert role_of(f"{root}/{SESSION}.jsonl", root) == Role(SESSION, None, None)
+    agent = f"{root}/{SESSION}/subagents/agent-a.jsonl"
+    assert role_of(agent, root) == Role(SESSION, "a", None)
 
 
 def test_an_agent_belongs_to_the_nearest_session_folder_below_the_root() -> None:
@@ -140,7 +139,7 @@ def test_an_agent_belongs_to_the_nearest_session_folder_below_the_root() -> None
 
 
 def test_an_agent_file_without_an_id_is_no_agent() -> None:
-    assert role_of("/r/p/agent-.jsonl", "/r") == Role(None, None, None, "p")
+    assert role_of("/r/p/agent-.jsonl", "/r") == Role(None, None, None)
 
 
 def test_files_come_by_project_and_main_transcripts_before_agents(root: Path) -> None:
@@ -436,7 +435,7 @@ def test_odd_names_are_found_stored_as_text_and_opened_again(
 
 def test_roles_of_undecodable_names_can_be_stored() -> None:
     role = role_of(os.fsdecode(b"/r/pr\xff/agent-\xfe.jsonl"), "/r")
-    assert role == Role(None, r"\xfe", None, r"pr\xff")
+    assert role == Role(None, r"\xfe", None)
 
 
 raw_paths = st.lists(

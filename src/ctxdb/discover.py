@@ -67,7 +67,6 @@ class Role:
     session_id: str | None  # a uuid file name, or the uuid folder an agent's file is in
     agent_id: str | None  # the <id> of agent-<id>.jsonl or agent_<id>.jsonl
     workflow_run: str | None  # the name of the wf_... folder
-    project_dir: str  # name of the project's folder
 
 
 @dataclass(slots=True)
@@ -169,8 +168,6 @@ def role_of(path: str, root: str) -> Role:
     root = root.rstrip(os.sep)
     folders = path[len(root) :].strip(os.sep).split(os.sep)
     stem = folders.pop().removesuffix(SUFFIX)
-    # A uuid folder belongs to a session, never to a project: then the root is the project's folder.
-    project = folders[0] if folders and not _UUID.fullmatch(folders[0]) else os.path.basename(root)
     agent = stem[len(AGENT_PREFIXES[0]) :] if stem.startswith(AGENT_PREFIXES) else ""
     session: str | None = None
     run: str | None = None
@@ -187,7 +184,6 @@ def role_of(path: str, root: str) -> Role:
         session_id=session,
         agent_id=_text(agent) if agent else None,
         workflow_run=_text(run) if run else None,
-        project_dir=_text(project),
     )
 
 

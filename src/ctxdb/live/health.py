@@ -1,7 +1,7 @@
 """How the daemon is: a small file in the runtime folder that it writes and others read.
 
 The file is no proof that the daemon lives: `running` also asks for its process and for the writer
-lock. It holds no transcript text. Cheap to import: `ctxdb query` asks it every time.
+lock. It holds no transcript text.
 """
 
 from __future__ import annotations
@@ -65,11 +65,6 @@ class Health:
     def is_late(self) -> bool:
         """It has not been heard of for too long, though its process is there."""
         return self.beat_seconds > 0 and time.time() - self.written > LATE_BEATS * self.beat_seconds
-
-    @property
-    def is_fresh(self) -> bool:
-        """What is on disk is in the database, as far as the daemon knows."""
-        return self.state == "watching" and not self.pending and not self.is_late
 
     @property
     def was_stopped(self) -> bool:

@@ -38,7 +38,6 @@ class SourceFile:
     session_id: str | None
     agent_id: str | None
     workflow_run: str | None = None
-    project_dir: str = ""
     generation: int = 0
     offset: int = 0
     root: str = ""

@@ -67,8 +67,8 @@ def load_by_inode(conn: sqlite3.Connection, files: Iterable[FoundFile]) -> list[
 def _known(row: tuple[Any, ...]) -> KnownFile:
     (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
     dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes = row[9:]
-    file = SourceFile(file_id, path, session_id, agent_id, run, "", generation, offset, root or "")
-    file.mark = mark
+    where = (generation, offset, root or "", mark)
+    file = SourceFile(file_id, path, session_id, agent_id, run, *where)
     known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
     return KnownFile(file, known, state, attempting, path_bytes or path)
 
@@ -97,7 +97,6 @@ def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
         role.session_id,
         role.agent_id,
         role.workflow_run,
-        role.project_dir,
         root=found.root,
         fresh=True,
     )
