@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctxdb.lock import WriterLock
+from ctxdb.store.batch import Batch
 from world import SMALL_BATCHES, World, line, lines, texts, uuid_of
 
 if TYPE_CHECKING:
@@ -109,12 +110,12 @@ def test_case_2_a_sync_that_is_killed_again_and_again_gets_done_all_the_same(
 STARTER = """
 import os, random, sys
 from pathlib import Path
-from ctxdb import ingest, reader, tail
+from ctxdb import ingest, reader, storing, tail
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
 from ctxdb.sync import sync
 ingest.BATCH_LINES = 3
-ingest.COMMIT_BYTES = 1
+storing.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
@@ -390,14 +391,13 @@ def test_case_9_a_huge_line_that_was_interrupted_is_read_in_full_however_often(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     huge_world(world)
-    from ctxdb import ingest
 
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     for _ in range(3):
         with monkeypatch.context() as patch:
-            patch.setattr(ingest.Batch, "write", interrupt)
+            patch.setattr(Batch, "write", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 world.sync()
     assert world.source()["attempting"] is None

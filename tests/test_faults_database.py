@@ -111,13 +111,13 @@ import sqlite3, sys
 from contextlib import nullcontext
 from pathlib import Path
 import ctxdb.sync
-from ctxdb import ingest, reader, tail
+from ctxdb import ingest, reader, storing, tail
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError
 from ctxdb.progress import NullProgress
 ctxdb.sync.WriterLock = lambda *_, **__: nullcontext()
 ingest.BATCH_LINES = 3
-ingest.COMMIT_BYTES = 1
+storing.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))

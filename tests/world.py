@@ -39,8 +39,8 @@ RUN = "from ctxdb.entry import main; main()"
 # even the smallest sync reads in other processes.
 SMALL_BATCHES = """
 import os
-from ctxdb import ingest, reader, tail
-ingest.BATCH_BYTES = ingest.BATCH_LINES = ingest.COMMIT_BYTES = 1
+from ctxdb import ingest, reader, storing, tail
+ingest.BATCH_BYTES = ingest.BATCH_LINES = storing.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 if os.environ.get("READER") == "second":

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 
 from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcesses, Task
 from ctxdb.discover import Scan, scan
-from ctxdb.errors import CtxdbError, is_of_the_machine
-from ctxdb.identity import open_regular
-from ctxdb.look import NO_DESCRIPTORS, Look, Work
+from ctxdb.errors import is_of_the_machine
+from ctxdb.look import NO_DESCRIPTORS, Work
 from ctxdb.progress import Progress
 from ctxdb.reader import (
     Lines,
@@ -32,27 +31,22 @@ from ctxdb.reader import (
     read_lines,
 )
 from ctxdb.report import SyncReport
-from ctxdb.reread import reread
 from ctxdb.store import fulltext, sources, straight
-from ctxdb.store.batch import Batch
-from ctxdb.store.connection import commit, write_transaction
+from ctxdb.store.connection import write_transaction
 from ctxdb.store.model import Chunk
-from ctxdb.store.straight import Image, StraightBatch
-from ctxdb.store.tally import OffsetMoved
+from ctxdb.store.straight import Image
+from ctxdb.storing import Storing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BATCH_BYTES = 4 << 20  # of transcript stored at once: its rows take several times the memory
 BATCH_LINES = 8000
-# Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
-# every page it has touched.
-COMMIT_BYTES = 48 << 20
 MAX_AHEAD_BYTES = 512 << 20  # more, into a database that is there, would take 300 MB of memory
 READ_AHEAD_BYTES = 8 << 20  # less than this is read before another process has started
 
 
-class Pass(Look):
+class Pass(Storing):
     """One pass with one writer connection."""
 
     doing = "Reading transcripts"
@@ -71,11 +65,6 @@ class Pass(Look):
         self.roots = roots
         self.progress = progress
         self.announced = False  # a huge line is marked in the database as being read
-        self.uncommitted = 0  # bytes of transcript stored in the open transaction
-        self.half_written = False  # part of a batch is in the open transaction
-        self.committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
-        self.open_paths: dict[int, str | bytes] = {}
-        self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
     def run(self, found: Scan | None = None) -> SyncReport:
         """Bring the database up to date with the files."""
@@ -130,13 +119,6 @@ class Pass(Look):
                 self._rolled_back()
                 # Its kind, not its words: they may quote the transcript.
                 self._note_unreadable(one, f"cannot be stored ({type(e).__name__})")
-
-    def _rolled_back(self) -> None:
-        """Nothing has happened since the last commit."""
-        report = self.report
-        report.lines_read, report.bytes_read, report.bad_lines = self.committed
-        self.half_written = False
-        self.uncommitted = 0
 
     def _read(self, work: list[Work], total: int) -> None:
         self.lost = set()
@@ -227,25 +209,6 @@ class Pass(Look):
             if lines.at_end:
                 unread.pop(n, None)
 
-    def _load(self, chunk: Chunk) -> bool:
-        """Read a chunk again of which only the rows have come; False when it is not as it was."""
-        agent = chunk.file.agent_id is not None
-        try:
-            fd = open_regular(self.open_paths[chunk.file.id])
-        except OSError:
-            return False
-        try:
-            found = read_lines(fd, chunk.start, in_agent_file=agent, until=chunk.end)
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
-        if (found.end, found.lines, found.mark) != (chunk.end, chunk.lines, chunk.mark):
-            return False
-        chunk.records, chunk.notes, chunk.counts = found.records, found.notes, found.counts
-        chunk.errors, chunk.ready = found.errors, None
-        return True
-
     def _is_enough(self, _one: Work, _found: Lines) -> bool:
         """A pass reads each file to its end; the daemon has others to serve."""
         return False
@@ -302,66 +265,6 @@ class Pass(Look):
             with suppress(sqlite3.Error):
                 self.conn.execute("UPDATE source_files SET attempting = NULL")
 
-    def _store(self, chunks: list[Chunk], image: Image | None = None) -> None:
-        """Store a batch: of lines, or of chunks whose rows are in an image."""
-        if not chunks:
-            return
-        if not self.conn.in_transaction:
-            self.conn.execute("BEGIN IMMEDIATE")
-        batch = (Batch if image is None else StraightBatch)(self.conn, self.now, reread)
-        left: list[Chunk] = []
-        self.half_written = True
-        try:
-            if image is not None and isinstance(batch, StraightBatch):
-                left = batch.take(chunks, image)
-            else:
-                batch.write(chunks)
-            self.half_written = False
-        except BaseException as e:
-            if self.conn.in_transaction:
-                self.conn.execute("ROLLBACK")
-            if isinstance(e, OffsetMoved):
-                why = "another process has read this file meanwhile; sync again"
-                raise CtxdbError(f"{e}: {why}") from e
-            raise
-        finally:
-            batch.let_go()
-        for chunk in chunks:
-            if not any(chunk is other for other in left):
-                self._count(chunk)
-        if self._is_time_to_commit():
-            self._commit()
-        if left:
-            self.lost.update(chunk.file.id for chunk in left if not self._load(chunk))
-            self._store([chunk for chunk in left if chunk.file.id not in self.lost])
-
-    def _count(self, chunk: Chunk) -> None:
-        """A chunk has been stored."""
-        size = chunk.end - chunk.start
-        chunk.file.offset, chunk.file.mark = chunk.end, chunk.mark
-        self.uncommitted += size
-        self.report.lines_read += chunk.lines
-        self.report.bytes_read += size
-        self.report.bad_lines += sum(n for k, n in chunk.counts.items() if k[2] == "bad")
-        self.progress.advance(size)
-
-    def _is_time_to_commit(self) -> bool:
-        return self.uncommitted >= COMMIT_BYTES
-
-    def _commit(self) -> None:
-        """What was stored so far is there to stay: rows and offsets together."""
-        self.uncommitted = 0
-        report = self.report
-        # A second Ctrl-C can come before the first one has rolled back: then closing does it.
-        if self.conn.in_transaction and not self.half_written:
-            try:
-                commit(self.conn)
-                self.committed = report.lines_read, report.bytes_read, report.bad_lines
-            except BaseException:
-                if self.conn.in_transaction:
-                    self.conn.execute("ROLLBACK")
-                raise
-
     def _failed(self, one: Work, error: OSError) -> None:
         if error.errno == errno.ENOENT:
             return  # gone, or another file has taken its place: the next pass looks again
@@ -373,12 +276,6 @@ class Pass(Look):
             return
         self._commit()
         self._note_unreadable(one, reason)
-
-    def _note_unreadable(self, one: Work, reason: str) -> None:
-        self.report.unreadable_files += 1
-        self.report.problems.append(f"{one.item.file.path}: {reason}")
-        with write_transaction(self.conn):
-            sources.note_unreadable(self.conn, one.item.file.id, reason, self.now)
 
 
 def read_ahead(tasks: list[Task]) -> ReaderProcesses:
