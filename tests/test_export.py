@@ -9,6 +9,7 @@ import os
 import re
 import sqlite3
 import stat
+import subprocess
 from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
@@ -456,14 +457,76 @@ def test_a_file_that_is_there_is_replaced_only_by_force(small: World, tmp_path: 
     assert sorted(path.name for path in tmp_path.glob("*.md*")) == ["a.md"]
 
 
-def test_a_link_is_replaced_and_not_followed(small: World, tmp_path: Path) -> None:
-    victim, target = tmp_path / "victim", tmp_path / "a.md"
-    victim.write_text("mine")
-    target.symlink_to(victim)
-    assert small.cli("export", "last", "-o", target).returncode == 2
+def test_a_link_stays_and_what_it_leads_to_is_replaced_only_by_force(
+    small: World, tmp_path: Path
+) -> None:
+    there, target = tmp_path / "there", tmp_path / "a.md"
+    there.write_text("mine")
+    target.symlink_to(there)
+    done = small.cli("export", "last", "-o", target)
+    assert done.returncode == 2
+    assert done.stderr == f"Error: {target} is there already; --force replaces it\n"
+    assert there.read_text() == "mine"
     assert small.cli("export", "last", "-o", target, "--force").returncode == 0
-    assert victim.read_text() == "mine"
-    assert not target.is_symlink()
+    assert target.is_symlink()
+    assert there.read_text().startswith("# hello there")
+    there.unlink()
+    assert small.cli("export", "last", "-o", target).returncode == 0
+    assert target.is_symlink()
+    assert mode(there) == 0o600
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal", ".lock"])
+def test_the_database_and_what_is_beside_it_is_never_written_over(small: World, end: str) -> None:
+    target = small.db.with_name(small.db.name + end)
+    link = small.db.with_name("link.md")
+    link.symlink_to(target)
+    before = small.db.read_bytes()
+    for words in (
+        ("export", "last", "-o", target),
+        ("export", "last", "-o", link),
+        ("export", "--snapshot", target),
+        ("prices", "export", target),
+    ):
+        done = small.cli(*words, "--force")
+        assert done.returncode == 2
+        assert done.stderr == f"Error: {words[-1]} is the database itself\n"
+    assert small.db.read_bytes() == before
+    assert list(small.db.parent.glob(".*.part")) == []
+
+
+def test_another_name_of_the_database_is_the_database(small: World) -> None:
+    other = small.db.with_name("other.md")
+    os.link(small.db, other)
+    done = small.cli("export", "last", "-o", other, "--force")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert other.samefile(small.db)
+
+
+def test_a_pipe_is_written_to_and_stays(small: World, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        done = small.cli("export", "last", "-o", pipe)
+        assert reader.stdout is not None
+        assert reader.stdout.read().startswith(b"# hello there")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_by_its_name_is_standard_output(small: World, name: str) -> None:
+    plain = small.cli("export", "last")
+    assert small.cli("export", "last", "-o", name).stdout == plain.stdout
+    assert small.cli("prices", "export", name).stdout == small.cli("prices", "export").stdout
+
+
+def test_a_device_is_written_to_and_stays(small: World) -> None:
+    done = small.cli("export", "last", "-o", "/dev/null")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert Path("/dev/null").is_char_device()
+    done = small.cli("export", "--snapshot", "/dev/null", "--force")
+    assert (done.returncode, done.stderr) == (2, "Error: /dev/null is no file\n")
 
 
 @pytest.mark.parametrize(

@@ -462,6 +462,17 @@ def test_what_is_exported_can_be_imported_and_changes_nothing(priced: World, fil
     assert len(done.stdout.splitlines()) == 2
 
 
+def test_an_export_replaces_a_file_only_by_force(world: World, file: Path) -> None:
+    world.sync()
+    file.write_text("mine")
+    done = world.cli("prices", "export", file)
+    assert done.returncode == 2
+    assert done.stderr == f"Error: {file} is there already; --force replaces it\n"
+    assert file.read_text() == "mine"
+    assert world.cli("prices", "export", file, "--force").returncode == 0
+    assert file.read_text() == world.cli("prices", "export", "-").stdout
+
+
 def test_an_import_adds_and_replaces(priced: World, file: Path) -> None:
     file.write_text(f"{HEADER}\n{ROW}\n\nclaude-opus-5,,,0,1,200,1,1,1,,,,,\n")
     done = priced.cli("prices", "import", file)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ctxdb.commands.declare import Argument, Context, Option
 from ctxdb.commands.output import note, telling_candidates
 from ctxdb.commands.reading import NoSync, open_fresh
+from ctxdb.config import load
 from ctxdb.errors import UsageError
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def export(
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
         else:
-            _write_file(output, pieces, force=force)
+            _write_file(output, pieces, load(ctx.db).db_path, force=force)
         for one in sources:
             for path in one.remade:
                 note(f"{path} is gone or changed: its lines are made from the database")
@@ -123,9 +124,10 @@ def _pieces(
         sources.append(Sources(conn, session_id))
         yield from sources[0]
         return
-    from ctxdb.reading.load import Wish, load
+    from ctxdb.reading.load import Wish
+    from ctxdb.reading.load import load as read
 
-    reading = load(conn, session_id, Wish(not brief, not brief, not brief))
+    reading = read(conn, session_id, Wish(not brief, not brief, not brief))
     if wanted == "html":
         from ctxdb.reading.page import html_page
 
@@ -138,29 +140,28 @@ def _pieces(
             yield line.encode(errors="replace") + b"\n"
 
 
-def _write_file(target: Path, pieces: Iterator[bytes], *, force: bool) -> None:
-    from ctxdb.progress import human_bytes
-    from ctxdb.reading.files import new_file
+def _write_file(target: Path, pieces: Iterator[bytes], db_path: Path, *, force: bool) -> None:
+    from ctxdb.reading.files import writing
 
-    with new_file(target, force=force) as waiting, waiting.open("r+b") as file:
+    with writing(target, force=force, db_path=db_path) as file:
         for piece in pieces:
             file.write(piece)
-        size = file.tell()
-        file.flush()
-    note(f"Wrote {target} ({human_bytes(size)})")
+    _say_written(target)
 
 
 def _write_snapshot(ctx: Context, target: Path, *, force: bool, no_sync: bool) -> None:
-    from ctxdb.config import load
-    from ctxdb.progress import human_bytes
     from ctxdb.reading.files import new_file
     from ctxdb.reading.snapshot import write_snapshot
 
     open_fresh(ctx, no_sync=no_sync).close()
     db_path = load(ctx.db).db_path
-    if target.exists() and target.samefile(db_path):
-        raise UsageError(f"{target} is the database itself")
-    with new_file(target, force=force) as waiting:
+    with new_file(target, force=force, db_path=db_path) as waiting:
         write_snapshot(db_path, waiting)
-        size = waiting.stat().st_size
-    note(f"Wrote {target} ({human_bytes(size)})")
+    _say_written(target)
+
+
+def _say_written(target: Path) -> None:
+    from ctxdb.progress import human_bytes
+
+    if target.is_file():  # what went to a pipe or a device is not there
+        note(f"Wrote {target} ({human_bytes(target.stat().st_size)})")

@@ -266,6 +266,7 @@ def export(
     ] = None,
     *,
     mine: Annotated[bool, Option("--mine", help="Only your own prices.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write the price list as CSV.
 
@@ -278,16 +279,19 @@ def export(
     from ctxdb.query.formats import write_csv
     from ctxdb.store.prices import COLUMNS
 
+    db_path = load(ctx.db).db_path
     rows = [
         [_plain(value) for value in row]
-        for row in listed(load(ctx.db).db_path, None)
+        for row in listed(db_path, None)
         if not mine or row[-1] == "user"
     ]
-    if file is None:
+    if file is None or str(file) == "-":
         write_csv([*COLUMNS, "origin"], rows, sys.stdout.write)
         return
-    with file.open("w", encoding="utf-8", newline="") as out:
-        write_csv([*COLUMNS, "origin"], rows, out.write)
+    from ctxdb.reading.files import writing
+
+    with writing(file, force=force, db_path=db_path) as out:
+        write_csv([*COLUMNS, "origin"], rows, lambda text: out.write(text.encode()))
     note(f"{len(rows)} prices in {file}")
 
 
