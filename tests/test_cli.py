@@ -73,7 +73,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
     replace(
         "ctxdb.sync",
         "sync",
-        lambda config, *, wait, progress: backend.answer("sync", config, wait=wait),
+        lambda config, *, wait, progress, say: backend.answer("sync", config, wait=wait),
     )
     replace("ctxdb.status", "collect", lambda config: backend.answer("status", config))
     replace(

@@ -8,6 +8,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ctxdb.lock import WriterLock
-from world import SESSION, World, await_open, line, lines, stalled, texts
+from world import SESSION, World, line, lines, stalled, texts
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
@@ -295,28 +296,64 @@ def test_while_another_process_writes_it_exits_3_and_names_it(world: World) -> N
     world.settled([0])
 
 
-def test_with_wait_it_waits_and_then_does_its_work(world: World) -> None:
+def waiting_sync(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [COMMAND, "sync", "--wait", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def first_words(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    return process.stderr.readline()
+
+
+def test_with_wait_it_says_for_whom_it_waits_and_then_does_its_work(world: World) -> None:
     world.write(lines(0))
-    lock = WriterLock(world.db)
-    lock.acquire()
-    waiting = subprocess.Popen([COMMAND, "sync", "--wait"], stdout=subprocess.PIPE, text=True)
-    await_open(waiting.pid, lock.path)
-    assert waiting.poll() is None
-    lock.release()
-    said, _ = waiting.communicate(timeout=30)
+    with WriterLock(world.db):
+        waiting = waiting_sync()
+        says = f"Waiting for process {os.getpid()}, which is writing to {world.db}.\n"
+        assert first_words(waiting) == says
+        assert waiting.poll() is None
+    said, errors = waiting.communicate(timeout=30)
     assert waiting.returncode == 0
     assert said.startswith("Read 1 new lines")
+    assert "Waiting" not in errors
     world.settled([0])
 
 
 def test_waiting_can_be_interrupted(world: World) -> None:
     with WriterLock(world.db):
-        waiting = subprocess.Popen([COMMAND, "sync", "--wait"], stderr=subprocess.PIPE, text=True)
-        await_open(waiting.pid, f"{world.db}.lock")
+        waiting = waiting_sync()
+        first_words(waiting)
         waiting.send_signal(signal.SIGINT)
         _, errors = waiting.communicate(timeout=30)
     assert waiting.returncode == 130
     assert "Traceback" not in errors
+
+
+def test_a_daemon_is_not_waited_for(world: World, tmp_path: Path) -> None:
+    world.write(lines(0))
+    (tmp_path / "other").mkdir()
+    done("daemon", "start")
+    try:
+        result = ctxdb("sync", "--wait")
+        assert (result.returncode, result.stdout) == (0, "")
+        assert result.stderr.count("\n") == 1
+        assert f"is already running and keeps {world.db} up to date.\n" in result.stderr
+        assert world.one("SELECT count(*) FROM messages") == 1
+        assert json.loads(done("sync", "--wait", "--json")).keys() == SYNC_KEYS
+        assert ctxdb("sync", "--wait", "--quiet").stderr == ""
+        assert ctxdb("sync").returncode == 3
+        waiting = waiting_sync("--root", str(tmp_path / "other"))
+        assert "a daemon that reads other folders" in first_words(waiting)
+    finally:
+        done("daemon", "stop")
+    said, _ = waiting.communicate(timeout=30)
+    assert waiting.returncode == 0
+    assert said.startswith("No transcripts found.")
 
 
 # -- the bar -------------------------------------------------------------------------------------
@@ -479,3 +516,18 @@ def test_the_command_that_is_tested_is_the_installed_one() -> None:
         [sys.executable, "-m", "ctxdb", "--version"], capture_output=True, text=True, check=True
     )
     assert module.stdout == done("--version")
+
+
+def test_what_the_demo_suggests_can_be_typed_also_where_there_is_no_command(home: Path) -> None:
+    env = {**os.environ, "PATH": os.defpath}
+    made = subprocess.run(
+        [sys.executable, "-m", "ctxdb", "demo", home / "demo"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=env,
+    )
+    suggested = made.stderr.splitlines()[-1].strip()
+    assert suggested.startswith(f"{sys.executable} -m ctxdb --db ")
+    assert "__main__" not in made.stderr
+    subprocess.run(shlex.split(suggested), check=True, env=env, stdout=subprocess.DEVNULL)

@@ -62,7 +62,8 @@ class LockHeld(CtxdbError):
     def __init__(self, db_path: os.PathLike[str] | str, pid: int | None, version: str = "") -> None:
         who = "another process" if pid is None else f"process {pid}"
         running = f" (ctxdb {version})" if version else ""
-        if version.endswith(" daemon"):
+        self.is_daemon = version.endswith(" daemon")  # which does not end, and reads what is new
+        if self.is_daemon:
             text = f"{who}{running} is already running and keeps {db_path} up to date"
         else:
             text = f"{who}{running} is writing to {db_path}; try again later, or use --wait"

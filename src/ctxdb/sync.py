@@ -4,34 +4,45 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ctxdb.build import build, remove_unfinished
+from ctxdb.errors import LockHeld
 from ctxdb.ingest import Pass
-from ctxdb.lock import WriterLock
+from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from ctxdb.config import Config
     from ctxdb.progress import Progress
     from ctxdb.report import SyncReport
 
 OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
+TURN_SECONDS = 0.1  # between two looks whether another writer is done
 
 
 def sync(
-    config: Config, *, wait: bool = False, busy: float = BUSY_SECONDS, progress: Progress
+    config: Config,
+    *,
+    wait: bool = False,
+    busy: float = BUSY_SECONDS,
+    progress: Progress,
+    say: Callable[[str], None] = lambda _: None,
 ) -> SyncReport:
     """One pass over all roots, under the writer lock.
 
-    Programs that hold SQLite's own lock, as an editor may, are waited for so many seconds.
+    With `wait` another writer is waited for, which is said once. A daemon that reads these roots is
+    none to wait for, it does not end: LockHeld is raised when it has caught up. Programs that hold
+    SQLite's own lock, as an editor may, are waited for `busy` seconds.
     """
-    began = time.monotonic()
-    with WriterLock(config.db_path, wait=wait), naming_damage(config.db_path):
+    with _writing(config, say if wait else None), naming_damage(config.db_path):
+        began = time.monotonic()
         remove_unfinished(config.db_path)
         built = build(config.db_path, config.roots, progress)
         if built is not None:
@@ -47,6 +58,53 @@ def sync(
             if report.lines_read > OPTIMIZE_LINES:
                 _optimize(conn)
     return report
+
+
+@contextmanager
+def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[None]:
+    """Hold the writer lock. Without `say` nobody is waited for."""
+    lock = WriterLock(config.db_path)
+    is_said = False
+    while True:
+        try:
+            lock.acquire()
+            break
+        except LockHeld as held:
+            if say is None:
+                raise
+            is_kept = held.is_daemon and _is_kept(config)
+            if is_kept and current_writer(config.db_path) is not None:
+                raise
+            if not is_kept and not is_said:
+                say(_waiting(held))
+                is_said = True
+        time.sleep(TURN_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_kept(config: Config) -> bool:
+    """Whether the daemon reads these roots; returns when it has caught up with them."""
+    from ctxdb.live.health import running
+
+    while (daemon := running(config.db_path)) is not None:
+        if not set(config.roots) <= set(daemon.roots):
+            return False
+        if daemon.state not in ("starting", "catching_up") or daemon.is_late:
+            break
+        time.sleep(TURN_SECONDS)
+    return True
+
+
+def _waiting(held: LockHeld) -> str:
+    who = "another process" if held.pid is None else f"process {held.pid}"
+    if held.is_daemon:
+        return (
+            f"Waiting for {who}, a daemon that reads other folders; `ctxdb daemon stop` stops it."
+        )
+    return f"Waiting for {who}, which is writing to {held.db_path}."
 
 
 def _together(built: SyncReport, after: SyncReport) -> SyncReport:

@@ -53,15 +53,24 @@ def demo(
     config = Config(db_path=base / "demo.db", roots=(str(base / "projects"),))
     progress = progress_on(sys.stderr)
     try:
-        read_new_lines(config, wait=True, progress=progress)
+        read_new_lines(config, wait=True, progress=progress, say=note)
     finally:
         progress.finish()
     note(f"Invented transcripts of {lines} lines are in {config.roots[0]}")
     show(collect(config), as_json=False)
-    program = "ctxdb" if shutil.which("ctxdb") else shlex.quote(sys.argv[0])
+    program = _program()
     note("Ask it something:")
     for question in ("query daily_usage", "query standup", "search queue", "show last"):
         note(f"  {program} --db {shlex.quote(str(config.db_path))} {question}")
+
+
+def _program() -> str:
+    """What to type to run this program."""
+    if shutil.which("ctxdb"):
+        return "ctxdb"
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m ctxdb"
+    return shlex.quote(sys.argv[0])
 
 
 def _claim_demo_folder(base: Path, today: date) -> None:

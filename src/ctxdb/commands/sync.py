@@ -9,6 +9,7 @@ from ctxdb.commands.common import AsJson, Roots
 from ctxdb.commands.declare import Context, Option
 from ctxdb.commands.output import note, show
 from ctxdb.config import load
+from ctxdb.errors import LockHeld
 from ctxdb.progress import progress_on
 
 
@@ -16,7 +17,9 @@ def sync(
     ctx: Context,
     root: Roots = None,
     *,
-    wait: Annotated[bool, Option("--wait", help="Wait if another process is writing.")] = False,
+    wait: Annotated[
+        bool, Option("--wait", help="Wait for another sync, or for a daemon to catch up.")
+    ] = False,
     as_json: AsJson = False,
     quiet: Annotated[
         bool, Option("--quiet", "-q", help="Print nothing unless something is wrong.")
@@ -33,13 +36,23 @@ def sync(
       ctxdb sync --root ~/.claude/projects --root /backup/laptop/projects
       ctxdb --db /tmp/try.db sync --json
     """
+    from ctxdb.report import SyncReport
     from ctxdb.sync import sync as read_new_lines
 
     config = load(ctx.db, root)
     is_new = not config.db_path.exists()
     progress = progress_on(sys.stderr, quiet=quiet)
     try:
-        report = read_new_lines(config, wait=wait, progress=progress)
+        report = read_new_lines(config, wait=wait, progress=progress, say=note)
+    except LockHeld as e:
+        if not (wait and e.is_daemon):
+            raise
+        # It has read what was to be read, so there is nothing to be done and nothing wrong.
+        if not quiet:
+            note(f"{str(e)[0].upper()}{str(e)[1:]}.")
+        if as_json:
+            show(SyncReport(), as_json=True)
+        return
     finally:
         progress.finish()
     if as_json or not quiet:
