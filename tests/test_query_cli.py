@@ -360,3 +360,7 @@ def test_a_session_that_is_not_there_is_a_mistake_for_a_query_too(db: Path) -> N
 
 def test_the_slowest_calls_of_a_tool_whatever_its_case(db: Path) -> None:
     assert query("slowest_calls", "-p", "tool", "bash") == query("slowest_calls") != ""
+
+
+def test_a_month_is_no_day(db: Path) -> None:
+    assert "'2026-02' is no day" in refused("day", "-p", "day", "2026-02")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxdb.errors import UsageError
-from ctxdb.query.period import since, until
+from ctxdb.query.period import day, since, until
 
 NOW = datetime.fromisoformat("2026-11-18T15:30")  # a Wednesday, local time
 
@@ -39,6 +39,11 @@ NOW = datetime.fromisoformat("2026-11-18T15:30")  # a Wednesday, local time
         ("2026-08", "2026-08-01T00:00", "2026-09-01T00:00"),
         ("2026-12", "2026-12-01T00:00", "2027-01-01T00:00"),
         ("2026", "2026-01-01T00:00", "2027-01-01T00:00"),
+        ("20260801", "2026-08-01T00:00", "2026-08-02T00:00"),
+        ("2026-W34", "2026-08-17T00:00", "2026-08-24T00:00"),
+        ("2026w34", "2026-08-17T00:00", "2026-08-24T00:00"),
+        ("2026-W01", "2025-12-29T00:00", "2026-01-05T00:00"),
+        ("2026-W34-7", "2026-08-23T00:00", "2026-08-24T00:00"),
         ("2026-08-01T10:15", "2026-08-01T10:15", "2026-08-01T10:15"),
         ("2026-08-01 10:15", "2026-08-01T10:15", "2026-08-01T10:15"),
         ("2026-08-01T10:15:00Z", "2026-08-01T10:15", "2026-08-01T10:15"),
@@ -50,13 +55,39 @@ def test_a_word_begins_and_ends(word: str, begin: str, end: str) -> None:
     assert until(word, NOW) == f"{end}:00.000Z"
 
 
+@pytest.mark.parametrize("word", ["2026-08-01", "20260801", "2026-W31-6", "109d"])
+def test_a_day_is_its_midnight(word: str) -> None:
+    assert day(word, NOW) == "2026-08-01T00:00:00.000Z"
+
+
+@pytest.mark.parametrize("word", ["2026-02", "2026", "2026-W34", "last week", "24h", "now", "all"])
+def test_what_is_longer_or_shorter_is_no_day(word: str) -> None:
+    with pytest.raises(UsageError, match="is no day; say today"):
+        day(word, NOW)
+
+
 def test_all_is_no_bound() -> None:
     assert since("all") is None
     assert until("ALL") is None
 
 
 @pytest.mark.parametrize(
-    "word", ["", "soon", "7", "30m", "2026-13", "2026-02-30", "99999y", "-7d", "0000", "\x1b[2J"]
+    "word",
+    [
+        "",
+        "soon",
+        "7",
+        "30m",
+        "2026-13",
+        "2026-02-30",
+        "99999y",
+        "-7d",
+        "0000",
+        "\x1b[2J",
+        "2026-W54",
+        "20261301",
+        "202608",
+    ],
 )
 def test_nonsense_is_refused_with_examples(word: str) -> None:
     with pytest.raises(UsageError, match="7d, 24h"):

@@ -235,6 +235,8 @@ def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> V
         example = f"; for example: {subject.example}" if subject.example else ""
         raise UsageError(f"{subject.name} wants -p {param.name} VALUE: {param.words}{example}")
     if param.kind == "time":
+        if param.name == "day":
+            return period.day(text)
         if param.name.startswith("until"):
             return period.until(text) or "9999"
         return period.since(text) or ""

@@ -9,15 +9,19 @@ comparison of texts can use an index.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from ctxdb.errors import UsageError
 
 ALL = "all"
-HINT = "7d, 24h, 2w, today, yesterday, 'last week', monday, 2026-08-01, 2026-08, 2026 or all"
+HINT = (
+    "7d, 24h, 2w, today, yesterday, 'last week', monday, 2026-08-01, 2026-W34, 2026-08, 2026 or all"
+)
 
 _AGO = re.compile(r"(\d{1,5})\s*(min|minutes?|h|hours?|d|days?|w|weeks?|mo|months?|y|years?)")
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?")
+_COMPACT = re.compile(r"(\d{4})(\d\d)(\d\d)")
+_WEEK = re.compile(r"(\d{4})-?w(\d\d)(?:-?([1-7]))?")  # as weekly_usage names them, in lower case
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
@@ -31,6 +35,14 @@ def until(text: str, now: datetime | None = None) -> str | None:
     """The UTC text before which, None for ever."""
     found = _stretch(text, now)
     return None if found is None else _utc(found[1])
+
+
+def day(text: str, now: datetime | None = None) -> str:
+    """The UTC text of the midnight that a day begins with; a longer or shorter time is none."""
+    found = _stretch(text, now)
+    if found is None or found[0].time() != time.min or found[1] - found[0] != timedelta(days=1):
+        raise UsageError(f"{text!r} is no day; say today, yesterday, monday, 3d or 2026-08-01")
+    return _utc(found[0])
 
 
 def _stretch(text: str, now: datetime | None) -> tuple[datetime, datetime] | None:
@@ -94,14 +106,23 @@ def _ago(word: str, now: datetime) -> tuple[datetime, datetime] | None:
 
 
 def _date(word: str) -> tuple[datetime, datetime] | None:
-    found = _DATE.fullmatch(word)
+    found = _DATE.fullmatch(word) or _COMPACT.fullmatch(word)
     if not found:
-        return None
+        return _week(word)
     year, month, day = int(found[1]), found[2], found[3]
     begin = datetime(year, int(month or 1), int(day or 1))  # noqa: DTZ001
     if day:
         return begin, begin + timedelta(days=1)
     return begin, _months_on(begin, 1 if month else 12)
+
+
+def _week(word: str) -> tuple[datetime, datetime] | None:
+    found = _WEEK.fullmatch(word)
+    if not found:
+        return None
+    year, week, day = int(found[1]), int(found[2]), found[3]
+    begin = datetime.fromisocalendar(year, week, int(day or 1))
+    return begin, begin + timedelta(days=1 if day else 7)
 
 
 def _moment(text: str) -> tuple[datetime, datetime]:
