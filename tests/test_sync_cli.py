@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import termios
 from contextlib import closing
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,6 +200,52 @@ def test_status_names_bad_lines_and_files_with_their_place(world: World) -> None
     assert "2 unreadable lines, 0 unreadable files" in shown
     assert f"torn: {world.main} at byte {len(line(0))}\n" in shown
     assert f"not_object: {world.main} at byte {len(line(0) + bad + line(2))}\n" in shown
+
+
+def test_status_names_bad_lines_before_mended_ones_and_says_how_many_there_are(
+    world: World,
+) -> None:
+    glued = line(1)[:-1] + line(2)
+    world.write(b"".join(b"torn %d\n" % n for n in range(10)) + glued * 9)
+    assert "10 lines could not be read" in done("sync")
+    shown = done("status")
+    assert shown.count("not_json: ") == 8
+    assert "... and 2 more: `ctxdb query ingest_errors`\n" in shown
+    assert "glued: " not in shown
+    assert "Mended       9 lines read after mending (glued)\n" in shown
+    problems = json.loads(done("status", "--json"))["problems"]
+    assert {one["reason"] for one in problems} == {"not_json"}
+
+
+def test_status_shows_local_time(world: World) -> None:
+    world.write(line(0, timestamp="2026-03-01T23:30:00.000Z"))
+    done("sync")
+    done("daemon", "start")
+    done("daemon", "stop")
+    at = world.one("SELECT max(last_read_at) FROM source_files")
+    local = datetime.fromisoformat(at).astimezone(timezone(timedelta(hours=9)))
+    shown = done("status", env={**os.environ, "TZ": "JST-9"})
+    assert "Period       2026-03-02 to 2026-03-02\n" in shown
+    assert f"last read {local:%Y-%m-%d %H:%M}\n" in shown
+    assert re.search(rf"stopped since {local:%Y-%m-%d} \d\d:\d\d", shown)
+
+
+def test_status_counts_new_transcripts_and_those_of_other_folders_as_behind(
+    world: World, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    old = other / "p" / "6e550000-0000-4000-8000-000000000001.jsonl"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(line(100, sessionId=old.stem))
+    world.write(lines(0))
+    done("sync", "--root", str(world.root), "--root", str(other))
+    assert json.loads(done("status", "--json"))["bytes_behind"] == 0
+    new = world.file("p/6e550000-0000-4000-8000-000000000002.jsonl")
+    world.write(lines(1, 2), new)
+    with old.open("ab") as file:
+        file.write(lines(3))
+    assert json.loads(done("status", "--json"))["bytes_behind"] == len(lines(1, 2) + lines(3))
+    assert "Behind       nothing" not in done("status")
 
 
 def test_status_says_how_far_it_is_behind_and_who_writes(world: World) -> None:

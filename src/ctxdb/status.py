@@ -13,6 +13,7 @@ from ctxdb.errors import NoDatabase
 from ctxdb.live.report import DaemonReport, daemon_report
 from ctxdb.lock import current_writer
 from ctxdb.progress import human_bytes
+from ctxdb.reading.units import counted, day_and_time
 from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import unknown_steps
 
@@ -54,10 +55,16 @@ class StatusReport:
     daemon: DaemonReport | None = None
     newer_schema: list[str] = field(default_factory=list)
     problems: list[dict[str, object]] = field(default_factory=list)
+    # For people only.
+    more_problems: int = 0
+    mended: dict[str, int] = field(default_factory=dict)  # lines by what had to be mended
 
     def as_dict(self) -> dict[str, object]:
         """Stable names for programs."""
-        return asdict(self) | {"daemon": self.daemon.as_dict() if self.daemon else None}
+        found = asdict(self) | {"daemon": self.daemon.as_dict() if self.daemon else None}
+        for name in ("more_problems", "mended"):
+            del found[name]
+        return found
 
     def lines(self) -> Iterator[str]:
         """One screen, for people."""
@@ -75,17 +82,18 @@ class StatusReport:
         if self.newer_schema:
             yield f"             made by a newer ctxdb ({', '.join(self.newer_schema)}): upgrade"
         if self.first_at and self.last_at:
-            yield f"Period       {self.first_at[:10]} to {self.last_at[:10]}"
+            first, last = (day_and_time(at)[:10] for at in (self.first_at, self.last_at))
+            yield f"Period       {first} to {last}"
         names = {"tool_uses": "tool calls", "files_touched": "file touches", "usage": "requests"}
-        counted = {table: n for table, n in self.rows.items() if n is not None}
-        width = max((len(f"{n:,}") for n in counted.values()), default=1)
-        for position, (table, n) in enumerate(counted.items()):
+        rows = {table: n for table, n in self.rows.items() if n is not None}
+        width = max((len(f"{n:,}") for n in rows.values()), default=1)
+        for position, (table, n) in enumerate(rows.items()):
             lead = "Contents" if position == 0 else ""
             yield f"{lead:<12} {n:>{width},} {names.get(table, table)}"
         kept = f", {self.files_missing:,} deleted since (kept here)" if self.files_missing else ""
         yield f"Transcripts  {self.files:,} files{kept}"
         behind = human_bytes(self.bytes_behind) if self.bytes_behind else "nothing"
-        yield f"Behind       {behind}; last read {self.last_read_at or 'never'}"
+        yield f"Behind       {behind}; last read {day_and_time(self.last_read_at) or 'never'}"
         if self.daemon is not None:
             yield from self.daemon.lines()
         if self.writer_pid is not None and not (self.daemon and self.daemon.running):
@@ -98,6 +106,11 @@ class StatusReport:
         for problem in self.problems:
             place = "" if problem["byte_start"] is None else f" at byte {problem['byte_start']}"
             yield f"             {problem['reason']}: {problem['path']}{place}"
+        if self.more_problems:
+            yield f"             ... and {self.more_problems:,} more: `ctxdb query ingest_errors`"
+        if self.mended:
+            lines = counted(sum(self.mended.values()), "line")
+            yield f"Mended       {lines} read after mending ({', '.join(self.mended)})"
 
 
 def collect(config: Config) -> StatusReport:
@@ -118,6 +131,7 @@ def collect(config: Config) -> StatusReport:
         report.newer_schema = unknown_steps(conn)
         if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'messages'").fetchone():
             _look(conn, report)
+            report.bytes_behind = _behind(conn, config)
     return report
 
 
@@ -136,19 +150,46 @@ def _look(conn: sqlite3.Connection, report: StatusReport) -> None:
     )
     report.files_unreadable = report.files_unreadable or 0
     report.bad_lines = bad or 0
-    for path, path_bytes, offset in conn.execute(
-        'SELECT path, path_bytes, "offset" FROM source_files WHERE missing_since IS NULL'
-    ):
-        try:
-            report.bytes_behind += max(os.stat(path_bytes or path).st_size - offset, 0)
-        except OSError:
-            continue  # gone or unreadable: the next sync says so
+    # A line that was mended is counted as stored, with the same reason that is noted here.
+    is_bad = (
+        "(e.byte_start IS NULL OR EXISTS (SELECT 1 FROM line_counts c"
+        " WHERE c.source_file_id = e.source_file_id AND c.outcome = 'bad' AND c.reason = e.reason))"
+    )
     report.problems = [
         {"path": path, "byte_start": start, "reason": reason}
         for path, start, reason in conn.execute(
-            "SELECT f.path, e.byte_start, e.reason FROM ingest_errors e"
-            " JOIN source_files f ON f.id = e.source_file_id ORDER BY e.id DESC LIMIT ?",
+            "SELECT f.path, e.byte_start, e.reason FROM ingest_errors e JOIN source_files f"
+            f" ON f.id = e.source_file_id WHERE {is_bad} ORDER BY e.id DESC LIMIT ?",
             (SHOWN_PROBLEMS,),
         )
     ]
+    (found,) = conn.execute(f"SELECT count(*) FROM ingest_errors e WHERE {is_bad}").fetchone()
+    report.more_problems = found - len(report.problems)
+    report.mended = dict(
+        conn.execute(
+            f"SELECT e.reason, count(*) FROM ingest_errors e WHERE NOT {is_bad} GROUP BY 1"
+            " ORDER BY 2 DESC, 1"
+        )
+    )
     conn.execute("COMMIT")
+
+
+def _behind(conn: sqlite3.Connection, config: Config) -> int:
+    """Bytes of transcripts that are not taken in, new files among them."""
+    from ctxdb.discover import store_path
+    from ctxdb.query.fresh import look
+
+    glance = look(config)
+    # Of what was found below other folders nobody looks for new files.
+    looked_at = () if glance is None else tuple(store_path(root)[0] for root in config.roots)
+    behind = 0 if glance is None else glance.behind
+    for path, path_bytes, offset in conn.execute(
+        'SELECT path, path_bytes, "offset" FROM source_files WHERE missing_since IS NULL'
+        f" AND (root IS NULL OR root NOT IN ({', '.join('?' * len(looked_at))}))",
+        looked_at,
+    ):
+        try:
+            behind += max(os.stat(path_bytes or path).st_size - offset, 0)
+        except OSError:
+            continue  # gone or unreadable: the next sync says so
+    return behind

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ctxdb.live.health import Health, read, running
 from ctxdb.progress import human_bytes
+from ctxdb.reading.units import day_and_time
 
 STATES = {
     "starting": "starting",
@@ -47,9 +48,11 @@ class DaemonReport:
             return
         if not self.running:
             if self.state == "killed":
-                how = f"it was killed, last heard of {health.written_at}"
+                how = f"it was killed, last heard of {_at(health.written_at)}"
             else:
-                how = f"stopped since {health.written_at}" + (health.why and f" ({health.why})")
+                how = f"stopped since {_at(health.written_at)}" + (
+                    health.why and f" ({health.why})"
+                )
             yield f"Daemon       not running: {how}; `ctxdb daemon start` starts it"
             return
         yield from _running(health)
@@ -57,11 +60,11 @@ class DaemonReport:
 
 def _running(health: Health) -> Iterator[str]:
     state = STATES.get(health.state, health.state)
-    since = f" since {health.since}" if health.state in ("blocked", "waiting") else ""
+    since = f" since {_at(health.since)}" if health.state in ("blocked", "waiting") else ""
     why = f": {health.why}" if health.why else ""
     yield f"Daemon       {state}{since}{why} (process {health.pid})"
     if health.is_late:
-        yield f"             not heard of since {health.written_at}: it may hang"
+        yield f"             not heard of since {_at(health.written_at)}: it may hang"
     yield f"             {health.mode} mode" + (
         f": {health.mode_reason}" if health.mode_reason else f", {health.watches:,} folders watched"
     )
@@ -78,8 +81,13 @@ def _running(health: Health) -> Iterator[str]:
     if health.wal_bytes >= 64 << 20:
         yield f"             the -wal is {human_bytes(health.wal_bytes)}: a reader stays open"
     if health.last_error:
-        at = f" at {health.last_error_at}" if health.last_error_at else ""
+        at = f" at {_at(health.last_error_at)}" if health.last_error_at else ""
         yield f"             last error{at}: {health.last_error}"
+
+
+def _at(timestamp: str) -> str:
+    """As the clock on the wall showed it; people read no UTC anywhere else either."""
+    return day_and_time(timestamp) or timestamp
 
 
 def daemon_report(db_path: Path) -> DaemonReport:
