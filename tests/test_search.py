@@ -153,6 +153,77 @@ def test_signs_are_part_of_a_word_that_is_nothing_without_them(world: World, fil
     assert found(world, "C#") == ["I like [C#]"]
 
 
+def test_a_word_that_is_found_only_without_its_signs_is_said_to_be(
+    world: World, files: Files
+) -> None:
+    say(world, files, "I like C", "I like Rust")
+    done = world.cli("search", "C++", "--no-sync")
+    assert "I like C\n" in done.stdout
+    assert done.stderr == "Nothing has C++ as it is written: its signs were left out.\n"
+    done = world.cli("search", "C++ OR Rust", "--no-sync")
+    assert done.stderr == "With OR and NOT the signs in C++ do not count.\n"
+    assert world.cli("search", "Rust", "--no-sync").stderr == ""
+
+
+def test_where_one_index_has_it_as_written_the_other_does_not_guess(
+    world: World, files: Files
+) -> None:
+    session = files.session()
+    session.prompt("I like C")
+    session.tool("Bash", {"command": "make"}, "a compiler for C++")
+    fill(world, files)
+    assert found(world, "C++") == ["a compiler for [C++]"]
+
+
+# -- names of fields -------------------------------------------------------------------------------
+
+
+def calls(world: World, files: Files, *inputs_and_results: tuple[dict[str, Any], str]) -> None:
+    session = files.session()
+    session.prompt("go")
+    for given_, result in inputs_and_results:
+        session.tool("Bash", given_, result)
+    fill(world, files)
+
+
+def test_a_name_of_a_field_is_no_hit_where_a_value_or_result_is(world: World, files: Files) -> None:
+    calls(
+        world,
+        files,
+        ({"command": "make", "timeout": 5000}, "done"),
+        ({"command": "curl --timeout 3", "timeout": 5000}, "done"),
+        ({"command": "ping", "timeout": 1}, "Timeout was reached"),
+        ({"command": "ls", "options": [{"timeout": None}]}, "done"),
+        ({"command": "sleep", "note": "a timeout"}, "done"),
+    )
+    session = world.one("SELECT id FROM sessions")
+    assert sorted(found(world, "timeout", session=session)) == [
+        "[Timeout] was reached",
+        "curl --[timeout] 3",
+        "sleep a [timeout]",
+    ]
+    shown = sessions_found(world, "timeout", limit=1)
+    assert [(len(one.hits), one.more) for one in shown] == [(1, 2)]
+    assert len(found(world, "timeout done", session=session)) == 2
+
+
+def test_names_of_fields_are_found_where_nothing_else_is(world: World, files: Files) -> None:
+    calls(world, files, ({"command": "make", "run_in_background": True}, "started"))
+    assert found(world, "run_in_background") == ['{"command":"make","[run_in_background]":true}']
+    done = world.cli("search", "run_in_background", "--no-sync")
+    assert done.stderr == "Only names of fields in the inputs of tools have it.\n"
+
+
+def test_calls_with_a_field_of_that_name_push_no_older_result_out(
+    world: World, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.query.search.CANDIDATES", 4)
+    monkeypatch.setattr("ctxdb.query.search.CHECKED", 3)
+    newer = [({"command": f"make {n}", "timeout": n}, "done") for n in range(9)]
+    calls(world, files, ({"command": "ping"}, "Timeout was reached"), *newer)
+    assert found(world, "timeout") == ["[Timeout] was reached"]
+
+
 def test_letters_taken_apart_are_found_when_typed_together(world: World, files: Files) -> None:
     import unicodedata
 

@@ -120,6 +120,8 @@ def search(
     _print(words, found, sessions, format, columns)
     if not sessions:
         note(_nothing(words, found))
+    elif said := _loosely(found):
+        note(said)
     if found.is_cut:
         note("Not everything was looked at in time: narrow it with --project or --since.")
 
@@ -171,6 +173,20 @@ def _print(
         "md": formats.write_markdown,
     }[format_]
     write(COLUMNS, as_rows(sessions), sys.stdout.write)
+
+
+def _loosely(found: Found) -> str:
+    """What to say of hits that are not quite what was looked for."""
+    if found.depth == "fields":
+        return "Only names of fields in the inputs of tools have it."
+    if not found.lossy:
+        return ""
+    from ctxdb.text import clip
+
+    texts = ", ".join(clip(word.text, NAMED) for word in found.lossy)
+    if found.depth == "letters":
+        return f"Nothing has {texts} as it is written: its signs were left out."
+    return f"With OR and NOT the signs in {texts} do not count."
 
 
 def _nothing(words: str, found: Found) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ctxdb.query.fields import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
 from ctxdb.reading.facts import MARKS, short_line
 from ctxdb.reading.find import resume_command, shell_word, short_id
-from ctxdb.reading.objects import parsed
 from ctxdb.reading.units import day_and_time
 from ctxdb.text import one_line, printable
 
@@ -120,32 +119,19 @@ def _around(
         sql = "SELECT target, result_text, input FROM tool_uses WHERE id = ?"
         names = ["target", "tool", "tool"]
     texts = [text or "" for text in conn.execute(sql, (hit.id,)).fetchone()]
+    whole_input = ""
     if hit.source == "tool":
-        texts[2] = _values(texts[2])
+        # A person looks for values, not for JSON.
+        whole_input = texts[2]
+        texts[2] = names_and_values(whole_input)[1]
     best: tuple[Snippet, str] | None = None
     for text, name in zip(texts, names, strict=True):
         found = snippet(text, words, size) if text else None
         if found is not None and (best is None or found.words > best[0].words):
             best = (found, name)
+    if best is None and whole_input and (found := snippet(whole_input, words, size)):
+        best = (found, "tool")
     return best or (beginning(next(filter(None, texts), ""), size), names[0])
-
-
-def _values(text: str) -> str:
-    """The values of a call's input as text: a person looks for those, not for JSON."""
-    value = parsed(text)
-    if value is None:
-        return text
-    waiting: list[Any] = [value]
-    found: list[str] = []
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += reversed(value.values())
-        elif isinstance(value, list):
-            waiting += reversed(value)
-        else:
-            found.append(value if isinstance(value, str) else json.dumps(value))
-    return "\n".join(found)
 
 
 # -- for people ------------------------------------------------------------------------------------

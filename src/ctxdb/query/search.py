@@ -6,14 +6,18 @@ what tools printed; among equals the newest is first.
 
 A common word is in a hundred thousand rows, and to rank them all would take longer than anybody
 waits. So only the newest CANDIDATES rows that fit are ranked: rows are numbered as they came in.
+
+Two things count only where nothing else is found, and are then said to be all there is: names of
+fields in the inputs of tools, and the letters of a word that is nothing without its signs (C++).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ctxdb.query.budget import rows_within
+from ctxdb.query.fields import without_names
 from ctxdb.query.vocabulary import corrected, near, open_vocabulary, spelling
 from ctxdb.query.words import Node, Word, expression, is_plain, parse, quoted, words_of
 
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = 3000  # rows that are ranked, of each index
 RANKED = 300  # of these, the best that are looked at more closely
+CHECKED = 1000  # of tool calls, the best of which it is asked whether a value fits or a name
 ENOUGH = 100  # rows from the index that make reading others needless
 SCANNED_MESSAGES = 80_000  # newest rows that are read for what the index does not know
 SCANNED_TOOLS = 5000
@@ -31,6 +36,8 @@ LONGEST = 1000  # characters of a word that are looked for to the letter
 PER_SESSION = 3  # hits shown of one session, unless only one is asked for
 LOOSE = 20  # first place of what lacks a word of code to the letter: the other index may have it
 RANK_DAMPING = 8  # the lower, the more the first places are worth
+
+Depth = Literal["words", "fields", "letters"]  # what counts besides, if nothing else is found
 
 # What a place in the ranking is worth, by who speaks.
 WEIGHTS = {"human": 1.0, "command": 0.9, "shell": 0.9, "assistant": 0.9, "compact_summary": 0.7}
@@ -88,6 +95,8 @@ class Found:
     suggestion: str | None = None
     missing: list[str] = field(default_factory=list)  # words that are nowhere
     is_cut: bool = False  # time was over before all was looked at
+    depth: Depth = "words"  # how far one had to go to find anything
+    lossy: list[Word] = field(default_factory=list)  # of these only letters and digits were found
 
 
 def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
@@ -97,11 +106,16 @@ def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
         return Found([])
     open_vocabulary(conn)
     found = Found(list(dict.fromkeys(words_of(node))))
-    hits: list[Hit] = []
-    for table in _tables(wanted):
-        ranked, is_cut = _ranked(conn, table, node)
-        found.is_cut |= is_cut
-        hits += _hits(conn, table, ranked)
+    hits, has_fields = _found_at(conn, node, wanted, found)
+    if not hits and has_fields:
+        found.depth = "fields"
+        hits, _ = _found_at(conn, node, wanted, found)
+    lossy = [word for word in found.words if _is_lossy(word)]
+    if not hits and lossy and is_plain(node):
+        found.depth = "letters"
+        hits, _ = _found_at(conn, node, wanted, found)
+    if found.depth == "letters" or not is_plain(node):
+        found.lossy = lossy
     # The score first; what is newer, of two that are worth the same.
     hits.sort(key=lambda hit: hit.timestamp or "", reverse=True)
     hits.sort(key=lambda hit: -round(hit.score, 4))
@@ -111,6 +125,20 @@ def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
         found.missing = list(changes)
         found.suggestion = corrected(text, changes)
     return found
+
+
+def _found_at(
+    conn: sqlite3.Connection, node: Node, wanted: Wanted, found: Found
+) -> tuple[list[Hit], bool]:
+    """All hits of that depth, and whether names of fields would be more."""
+    hits: list[Hit] = []
+    has_fields = False
+    for table in _tables(wanted):
+        ranked = _ranked(conn, table, node, found.depth)
+        found.is_cut |= ranked.is_cut
+        has_fields |= ranked.has_fields
+        hits += _hits(conn, table, ranked.rows)
+    return hits, has_fields
 
 
 # -- where to look ---------------------------------------------------------------------------------
@@ -188,35 +216,55 @@ def _common(table: str, at: str, wanted: Wanted) -> tuple[str, tuple[object, ...
 # -- what fits -------------------------------------------------------------------------------------
 
 
-def _ranked(
-    conn: sqlite3.Connection, table: _Table, node: Node
-) -> tuple[list[tuple[int, float]], bool]:
-    """Rows with what their place is worth, best first."""
+class _Ranked(NamedTuple):
+    rows: list[tuple[int, float]]  # with what their place is worth, best first
+    is_cut: bool
+    has_fields: bool  # names of fields fit, and were passed over
+
+
+def _ranked(conn: sqlite3.Connection, table: _Table, node: Node, depth: Depth) -> _Ranked:
     words = list(words_of(node))
-    is_cut = False
+    only_said = table.name == "tool_uses" and depth == "words"
+    is_cut = has_fields = False
     places: dict[int, int] = {}  # first come, first in rank; equals share a place
     loose = 0
-    for match, literal in _stages(conn, table, node, words):
-        if places and literal is None:
-            break
-        rows, cut = _matching(conn, table, match, literal or [])
+    for stage in _stages(conn, table, node, words, depth):
+        rows, cut = _matching(conn, table, stage)
         is_cut |= cut
-        _take_places(places, rows, 0 if literal else loose)
-        loose = LOOSE if literal else 0
+        if only_said:
+            best = sorted(rows, key=_by_rank)[:CHECKED]
+            is_all = len(rows) == len(best)
+            rows, dropped = without_names(conn, best, stage.node, RANKED)
+            has_fields |= dropped > 0
+            if dropped and not is_all:
+                # Names of fields have pushed other rows out.
+                said = replace(table, texts=("target", "result_text"))
+                others, cut = _matching(conn, said, stage)
+                is_cut |= cut
+                rows = list((dict(others) | dict(rows)).items())
+        _take_places(places, rows, 0 if stage.literal else loose)
+        loose = LOOSE if stage.literal else 0
     unknown = any(word.is_run or not word.tokens for word in words)
     if unknown and is_plain(node) and len(places) < ENOUGH:
         rows, cut = _scanned(conn, table, words)
         is_cut |= cut
+        if only_said:
+            rows, dropped = without_names(conn, rows, node, RANKED)
+            has_fields |= dropped > 0
         _take_places(places, rows)
-    best = list(places.items())[:RANKED]
-    return [(row, 1 / (RANK_DAMPING + place)) for row, place in best], is_cut
+    ranked = list(places.items())[:RANKED]
+    return _Ranked([(row, 1 / (RANK_DAMPING + place)) for row, place in ranked], is_cut, has_fields)
+
+
+def _by_rank(row: tuple[int, float]) -> tuple[float, int]:
+    return round(row[1], 3), -row[0]
 
 
 def _take_places(places: dict[int, int], rows: list[tuple[int, float]], first: int = 0) -> None:
     """Put rows behind those that have a place already, best score first, from place `first` on."""
     last: float | None = None
     place = max(len(places), first)
-    for row, score in sorted(rows, key=lambda row: (round(row[1], 3), -row[0])):
+    for row, score in sorted(rows, key=_by_rank):
         if row in places:
             continue
         if last is not None and round(score, 3) != last:
@@ -225,34 +273,44 @@ def _take_places(places: dict[int, int], rows: list[tuple[int, float]], first: i
         places[row] = place
 
 
-def _stages(
-    conn: sqlite3.Connection, table: _Table, node: Node, words: list[Word]
-) -> Iterator[tuple[str, list[Word] | None]]:
-    """Expressions from strict to loose, each with the words that must be there to the letter.
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    match: str  # an expression of FTS5, for all columns
+    node: Node  # the same as a person wrote it
+    literal: list[Word]  # words that must be there to the letter
 
-    None for these: only if nothing has been found before.
-    """
+
+def _stages(
+    conn: sqlite3.Connection, table: _Table, node: Node, words: list[Word], depth: Depth
+) -> Iterator[_Stage]:
+    """What to ask the index, from strict to loose."""
     if not any(word.tokens for word in words):
         return
-    columns = f"{{{' '.join(table.texts)}}} : "
-    match = columns + "(" + expression(node, lambda word: spelling(conn, table.index, word)) + ")"
+    match = expression(node, lambda word: spelling(conn, table.index, word))
     literal = [word for word in words if word.is_literal and not word.is_run]
-    if is_plain(node):
+    if is_plain(node) and depth != "letters":
         if len(words) > 1 and not any(word.is_run or word.is_prefix for word in words):
             # Words that are typed side by side are best found side by side.
-            yield columns + quoted(" ".join(word.text for word in words)), []
+            phrase = Word(" ".join(word.text for word in words))
+            yield _Stage(quoted(phrase.text), phrase, [])
         if literal:
-            yield match, literal
-    # Of "C++" the index knows only "c": without the signs it is another word.
-    is_lossy = any(sum(map(len, word.tokens)) < 3 for word in literal)
-    yield match, None if is_lossy else []
+            yield _Stage(match, node, literal)
+        if any(map(_is_lossy, words)):
+            return
+    yield _Stage(match, node, [])
+
+
+def _is_lossy(word: Word) -> bool:
+    """Of "C++" the index knows only "c": without the signs it is another word."""
+    return word.is_literal and not word.is_run and sum(map(len, word.tokens)) < 3
 
 
 def _matching(
-    conn: sqlite3.Connection, table: _Table, match: str, literal: list[Word]
+    conn: sqlite3.Connection, table: _Table, stage: _Stage
 ) -> tuple[list[tuple[int, float]], bool]:
-    """The newest rows that the index names, and that have these words to the letter."""
-    letters, values = _containing(table, literal)
+    """The newest rows that the index names, and that have what must be there to the letter."""
+    letters, values = _containing(table, stage.literal)
+    match = f"{{{' '.join(table.texts)}}} : ({stage.match})"
     sql = (
         f"SELECT {table.name}.id, bm25({table.index}, {table.weights}) FROM {table.index}"
         f" CROSS JOIN {table.name} ON {table.name}.id = {table.index}.rowid"
