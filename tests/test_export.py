@@ -201,6 +201,29 @@ def test_markdown_of_the_model_is_laid_out(files: Files) -> None:
     check_page(page)
 
 
+# Lines that patterns with two ways to read a space or a sign would look at n times n times.
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a|b\n|" + "-" * 400_000 + "x|",
+        "# a" + " " * 400_000 + "b",
+        "**a " * 100_000,
+        "`a ``b " * 60_000,
+    ],
+)
+def test_long_lines_take_no_longer_than_long(line: str) -> None:
+    made = page_of(a_reading(line))
+    assert made.endswith("</html>\n")
+
+
+def test_headings_and_strong_words_are_marked() -> None:
+    text_ = "## One #\n### Two ##  \n#none\na **b** **c d** **g"
+    made = page_of(a_reading(text_))
+    assert "<h4>One</h4>" in made
+    assert "<h4>Two ##</h4>" in made
+    assert "<p>#none\na <strong>b</strong> <strong>c d</strong> **g</p>" in made
+
+
 def test_hostile_text_stays_text_in_a_page(world: World, files: Files) -> None:
     one = hostile_session(files)
     fill(world, files)

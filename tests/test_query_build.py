@@ -350,6 +350,19 @@ def test_a_dot_is_the_project_of_this_folder(
     assert project_ids(db, ".") == [3]
 
 
+def test_a_part_of_a_path_may_begin_with_a_dot(
+    db: sqlite3.Connection, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert project_ids(db, ".worktrees") == [2]
+    assert project_ids(db, ".worktrees/x") == [2]
+    db.execute("UPDATE projects SET path = ? WHERE id = 3", (str(tmp_path / ".hidden"),))
+    (tmp_path / "deep").mkdir()
+    monkeypatch.chdir(tmp_path / "deep")
+    assert project_ids(db, "../.hidden") == [3]
+    with pytest.raises(UsageError, match="no project"):
+        project_ids(db, "./.worktrees")
+
+
 def test_a_session_is_a_prefix_a_slug_or_the_last(db: sqlite3.Connection) -> None:
     assert find_session(db, "bb") == SESSIONS[2]
     assert find_session(db, "AAAA1") == SESSIONS[0]

@@ -354,6 +354,65 @@ def test_bars_add_up_the_rows_of_a_day_and_keep_days_without_any() -> None:
     assert all(width(line) <= 61 for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("there", "between"),
+    [
+        (["2026-W52", "2027-W02"], ["2026-W53", "2027-W01"]),
+        (["2025-11", "2026-02"], ["2025-12", "2026-01"]),
+        (["2026-08-03", "2026-08-24"], ["2026-08-10", "2026-08-17"]),
+    ],
+)
+def test_weeks_and_months_without_a_row_are_there(there: list[str], between: list[str]) -> None:
+    lines = draw(["when", "requests"], [(label, 1) for label in reversed(there)], 60)
+    assert [line.split()[0] for line in lines[1:]] == [there[0], *between, there[1]]
+    assert [line.split()[-1] for line in lines[1:]] == ["1", "0", "0", "1"]
+
+
+def test_what_lies_too_far_apart_or_ends_with_the_calendar_is_not_filled_in() -> None:
+    for there in (
+        ["0001-01-01", "9999-12-31"],
+        ["0001-01", "9999-12"],
+        ["9999-12-30", "9999-12-31"],
+    ):
+        lines = draw(["when", "requests"], [(label, 1) for label in there], 60)
+        assert [line.split()[0] for line in lines[1:]] == there
+
+
+def test_sums_of_equal_labels_are_sorted_as_the_rows_were() -> None:
+    rows: list[Row] = [("web", 5), ("cli", 4), ("cli", 3), ("api", 2), ("cli", 1)]
+    for given_, wanted in (
+        (rows, ["cli", "web", "api"]),
+        (rows[::-1], ["api", "web", "cli"]),
+        ([rows[1], rows[0], rows[2]], ["cli", "web"]),
+    ):
+        lines = draw(["project", "sessions"], given_, 60)
+        assert [line.split()[0] for line in lines[1:]] == wanted
+
+
+def test_long_labels_have_the_room_there_is_and_are_told_apart_by_their_ends() -> None:
+    names = [f"mcp__linear-server__{what}_issue_of_a_project" for what in ("get", "list", "update")]
+    wide = draw(["tool", "calls"], [(name, 9) for name in names], 100)
+    assert [line.split()[0] for line in wide[1:]] == names
+    ends = [f"mcp__a_server_of_long_name__and_its_tool_number_{n}" for n in range(3)]
+    narrow = draw(["tool", "calls"], [(name, 9) for name in ends], 50)
+    labels = [line.split()[0] for line in narrow[1:]]
+    assert len(set(labels)) == 3
+    assert all(label.startswith("mcp__") and width(label) <= 28 for label in labels)
+    assert all(width(line) <= 50 for line in narrow)
+
+
+def test_infinity_is_shown_and_drawn() -> None:
+    inf = float("inf")
+    for name in ("bytes", "seconds", "cost_usd", "tokens", "share", "n", "id"):
+        assert shown(inf, kind_of(name)) == "inf"
+        assert shown(-inf, kind_of(name)) == "-inf"
+    rows: list[Row] = [("a", inf), ("b", 1), ("c", -inf), ("d", inf), ("d", -inf)]
+    lines = draw(["x", "bytes"], rows, 60)
+    assert [line.count("█") for line in lines[2:]] == [lines[1].count("█"), 0, 0]
+    assert draw(["x", "n"], [(f"p{n}", inf if n else 1) for n in range(60)], 60)
+    assert draw(["weekday", "hour", "n"], [("Mon", 1, inf), ("Mon", 2, 1)], 60)
+
+
 def test_many_points_are_a_line_that_fits() -> None:
     rows: list[Row] = [(f"2026-{1 + n // 28:02}-{1 + n % 28:02}", n) for n in range(300)]
     lines = draw(["day", "requests"], rows, 70)

@@ -1,7 +1,7 @@
 """Where the program begins, and the only place where errors turn into messages and exit codes.
 
 Exit codes: 0 done, 1 failed with a one-line reason, 2 wrong usage, 3 another process is writing,
-130 interrupted.
+130 interrupted, 141 nobody reads the output any more (as a shell says of SIGPIPE).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ctxdb.errors import CtxdbError, is_of_the_machine
 from ctxdb.quick import plain_call
 from ctxdb.text import printable
 
+PIPE_CLOSED = 141  # not 1, which would tell of a failure, or in verify of a difference
 COMPLETION = "_CTXDB_COMPLETE"  # a shell asks what could come next
 
 
@@ -34,7 +35,7 @@ def main() -> NoReturn:
     except BrokenPipeError:
         # The reader has seen enough. Python would flush once more at the end, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(PIPE_CLOSED)
     except KeyboardInterrupt:
         sys.exit(130)
     except MemoryError:
@@ -69,6 +70,8 @@ def _run(words: list[str]) -> int:
     try:
         app(join_pairs(spelt_out(words), PAIR_FLAGS))
     except SystemExit as e:  # Typer's way to return
+        if isinstance(e.__context__, BrokenPipeError):  # which it takes for a failure
+            raise e.__context__ from None
         return int(e.code or 0)
     return 0
 

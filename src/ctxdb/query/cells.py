@@ -6,6 +6,7 @@ Which of these a column holds, its name says; that is a rule of the schema (``*_
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
@@ -63,6 +64,8 @@ def shown(value: object, kind: Kind, *, short: bool = True) -> str:
 
 
 def _number(value: float, kind: Kind) -> str:
+    if not math.isfinite(value):  # SQLite makes it of 9e999
+        return str(value)
     if kind == "money":
         return money(value)
     if kind == "tokens":

@@ -2,19 +2,24 @@
 
 What is drawn: the first column that is no number is the axis, and of the numbers the cost, else
 the tokens, else the first; ``--columns day,requests`` chooses others. Rows of one point (a day's
-models) are added up, and days without a row are there with nothing.
+models, projects of one name) are added up, and days, weeks and months without a row are there with
+nothing.
 """
 
 from __future__ import annotations
 
+import math
+import re
+from datetime import date, timedelta
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import UsageError
 from ctxdb.query.cells import kind_of, shown
-from ctxdb.text import clip, printable, width
+from ctxdb.text import clip, clip_path, printable, width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ctxdb.query.cells import Kind
 
@@ -23,9 +28,10 @@ if TYPE_CHECKING:
 WIDTH = 80  # in a pipe
 HEIGHT = 12  # lines of a chart of columns
 BARS = 45  # points that are drawn as bars, one a line
-LABEL = 28  # longest name of a point
+LABEL = 28  # columns that a name of a point can have; more where bars have room
+BAR = 24  # columns that bars keep beside long names
 SCALE = 9  # widest figure beside a chart of columns
-GAP_DAYS = 400  # more days than this are not filled in
+MOST_STEPS = 400  # more days, weeks or months than this are not filled in
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
@@ -42,11 +48,12 @@ def draw(names: Sequence[str], rows: Sequence[Row], columns: int | None) -> list
     x, y = _axes(names, rows)
     kind = kind_of(names[y])
     points: dict[str, float] = {}
+    values: list[float] = []
     for row in rows:
-        label = shown(row[x], kind_of(names[x]))
-        value = row[y]
-        points[label] = points.get(label, 0) + (value if isinstance(value, int | float) else 0)
-    series = _in_time(points)
+        label, value = shown(row[x], kind_of(names[x])), row[y]
+        values.append(value if isinstance(value, int | float) else 0)
+        points[label] = points.get(label, 0) + values[-1]
+    series = _in_time(points) or _in_order(points, values)
     title = f"{printable(names[y])} by {printable(names[x])}"
     if len(series) <= BARS:
         return [title, *_bars(series, kind, room)]
@@ -74,40 +81,136 @@ def _axes(names: Sequence[str], rows: Sequence[Row]) -> tuple[int, int]:
     return x, wanted[0]
 
 
-def _in_time(points: dict[str, float]) -> list[tuple[str, float]]:
-    """The points in order; days in between that are not there count as nothing."""
-    from datetime import date, timedelta
+def _in_order(points: dict[str, float], values: Sequence[float]) -> list[tuple[str, float]]:
+    """As the rows came; where these were sorted by value, their sums are too."""
+    series = list(points.items())
+    if len(series) == len(values):
+        return series
+    if all(one >= other for one, other in pairwise(values)):
+        return sorted(series, key=lambda point: -point[1])
+    if all(one <= other for one, other in pairwise(values)):
+        return sorted(series, key=lambda point: point[1])
+    return series
 
-    try:
-        days = sorted(date.fromisoformat(label) for label in points if len(label) == 10)
-    except ValueError:
-        days = []
-    if not points or len(days) != len(points):
-        is_time = all(label[:4].isdecimal() and label[4:5] == "-" for label in points)
-        return sorted(points.items()) if is_time else list(points.items())
-    is_weekly = len(days) > 1 and not any((day - days[0]).days % 7 for day in days)
-    step = timedelta(days=7 if is_weekly else 1)
-    if (days[-1] - days[0]) / step > GAP_DAYS:
-        return sorted(points.items())
-    found = []
+
+# -- time ------------------------------------------------------------------------------------------
+
+_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_WEEK = re.compile(r"(\d{4})-W(\d\d)")
+_MONTH = re.compile(r"(\d{4})-(\d\d)")
+
+
+def _in_time(points: dict[str, float]) -> list[tuple[str, float]] | None:
+    """The points in order, if they are times; what lies between them counts as nothing."""
+    if not all(label[:4].isdecimal() and label[4:5] == "-" for label in points):
+        return None
+    for pattern, begin, next_, name in (
+        (_DAY, date, _next_day, date.isoformat),
+        (_WEEK, _monday, _next_week, _week_name),
+        (_MONTH, _first_day, _next_month, _month_name),
+    ):
+        try:
+            days = sorted(begin(*map(int, found.groups())) for found in _all(pattern, points))
+        except ValueError:
+            continue
+        if len(days) != len(points):
+            continue
+        are_weeks = pattern is _DAY and not any((day - days[0]).days % 7 for day in days)
+        return _filled(points, days, _next_week if are_weeks else next_, name)
+    return sorted(points.items())
+
+
+def _filled(
+    points: dict[str, float],
+    days: list[date],
+    next_: Callable[[date], date],
+    name: Callable[[date], str],
+) -> list[tuple[str, float]]:
+    found: list[tuple[str, float]] = []
     day = days[0]
     while day <= days[-1]:
-        label = day.isoformat()
-        found.append((label, points.get(label, 0.0)))
-        day += step
+        if len(found) > MOST_STEPS:
+            return sorted(points.items())
+        found.append((name(day), points.get(name(day), 0.0)))
+        if day == days[-1]:
+            break
+        day = next_(day)
     return found
 
 
+def _all(pattern: re.Pattern[str], labels: Iterable[str]) -> list[re.Match[str]]:
+    return [found for label in labels if (found := pattern.fullmatch(label))]
+
+
+def _monday(year: int, week: int) -> date:
+    return date.fromisocalendar(year, week, 1)
+
+
+def _first_day(year: int, month: int) -> date:
+    return date(year, month, 1)
+
+
+def _next_day(day: date) -> date:
+    return day + timedelta(days=1)
+
+
+def _next_week(day: date) -> date:
+    return day + timedelta(days=7)
+
+
+def _next_month(day: date) -> date:
+    return (day + timedelta(days=31)).replace(day=1)
+
+
+def _week_name(day: date) -> str:
+    year, week, _ = day.isocalendar()
+    return f"{year:04}-W{week:02}"
+
+
+def _month_name(day: date) -> str:
+    return f"{day.year:04}-{day.month:02}"
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+
+def _most(values: Iterable[float]) -> float:
+    """What a full bar stands for."""
+    return max((value for value in values if math.isfinite(value)), default=0.0)
+
+
+def _share(value: float, most: float) -> float:
+    """How full a bar is, from 0 to 1."""
+    if value == math.inf:
+        return 1.0
+    return value / most if value > 0 and most > 0 else 0.0  # and nothing for what is no number
+
+
+def _labels(series: list[tuple[str, float]], most: int) -> list[str]:
+    """Names of points in so many columns; those that begin alike show their ends too."""
+    labels = [clip(label, most) for label, _ in series]
+    if len(set(labels)) == len(labels):
+        return labels
+    return [_ends(label, most) for label, _ in series]
+
+
+def _ends(text: str, columns: int) -> str:
+    if width(text) <= columns:
+        return text
+    tail = clip_path(text, columns * 2 // 3)
+    return clip(text, columns - width(tail) + 1).removesuffix("…") + tail
+
+
 def _bars(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
-    labels = [clip(label, LABEL) for label, _ in series]
     figures = [shown(value, kind) for _, value in series]
-    margin = max(map(width, labels))
     right = max(map(width, figures))
+    labels = _labels(series, max(LABEL, room - right - 4 - BAR))
+    margin = max(map(width, labels))
     space = max(room - margin - right - 4, 8)
-    most = max(*(value for _, value in series), 0.0)
+    most = _most(value for _, value in series)
     lines = []
     for label, figure, (_, value) in zip(labels, figures, series, strict=True):
-        eighths = round(max(value, 0.0) / most * space * 8) if most else 0
+        eighths = round(_share(value, most) * space * 8)
         bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
         pad = " " * (margin - width(label))
         lines.append(f"{label}{pad}  {bar}{' ' * (space - len(bar))}  {figure:>{right}}")
@@ -121,14 +224,14 @@ def _levels(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]
     ends = range(len(series) - (len(series) - 1) // per * per, len(series) + 1, per)
     parts = [series[max(end - per, 0) : end] for end in ends]
     values = [sum(value for _, value in part) / len(part) for part in parts]
-    top = max(*values, 0.0)
+    top = max(_most(values), 0.0)
     scale = [clip(shown(value, kind), SCALE) for value in (top, top / 2)]
     margin = max(map(len, scale))
     lines = []
     for line in range(HEIGHT, 0, -1):
         cells = []
         for value in values:
-            eighths = round(max(value, 0.0) / top * HEIGHT * 8) if top else 0
+            eighths = round(_share(value, top) * HEIGHT * 8)
             cells.append(LEVELS[max(0, min(8, eighths - (line - 1) * 8))])
         label = scale[0] if line == HEIGHT else scale[1] if line == HEIGHT // 2 else ""
         lines.append(f"{label:>{margin}} ┤{''.join(cells)}".rstrip())
@@ -159,16 +262,16 @@ def _week(names: list[str], rows: Sequence[Row]) -> list[str]:
             cells[key] = cells.get(key, 0) + value
     if days.keys() <= set(SHORT):
         days = dict.fromkeys(SHORT)  # days off are a part of the week
-    most = max(cells.values(), default=0) or 1
+    most = _most(cells.values())
     margin = max(map(width, days))
     hours = "".join(f"{hour:<9}" for hour in (0, 3, 6, 9, 12, 15, 18, 21))
     lines = [f"{printable(names[y])} by weekday and hour", f"{'':{margin}}  {hours}".rstrip()]
     for day in days:
         shades = []
         for hour in range(24):
-            value = cells.get((day, hour), 0)
+            share = _share(cells.get((day, hour), 0), most)
             # Anything at all is visible.
-            level = 0 if value <= 0 else 1 + min(3, int(value / most * 3.999))
+            level = 0 if share <= 0 else 1 + min(3, int(share * 3.999))
             shades.append(SHADES[level] * 2 + " ")
         lines.append(f"{day}{' ' * (margin - width(day))}  {''.join(shades)}".rstrip())
     lines.append(f"{'':{margin}}  darkest: {shown(most, kind_of(names[y]))}")

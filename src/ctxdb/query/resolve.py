@@ -73,15 +73,17 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     rows = conn.execute("SELECT id, name, path, repo_path FROM projects").fetchall()
     lower = text.lower()
     found = [row for row in rows if (row[1] or "").lower() == lower]
-    if not found and (text.startswith(("/", "~", ".")) or os.sep in text):
+    # .worktrees is a part of a path; ./lantern is a folder here.
+    is_here = text in (".", "..") or text.startswith(("./", "../"))
+    if not found and (text.startswith("~") or os.sep in text or is_here):
         folder = os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
         found = [row for row in rows if _is_in(row[2], folder) or row[3] == folder]
-        if not found and text.startswith("."):
+        if not found and is_here:
             # Deep in a project: the nearest one above.
             above = [row for row in rows if row[2] and _is_in(folder, row[2])]
             deepest = max((len(row[2]) for row in above), default=0)
             found = [row for row in above if len(row[2]) == deepest]
-    if not found and not text.startswith((".", "~")):
+    if not found and not is_here and not text.startswith("~"):
         found = [row for row in rows if lower in (row[2] or "").lower()]
     if not found:
         names = dict.fromkeys(row[1] for row in rows if row[1])

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 MAX_DEPTH = 12  # of agents inside of agents
 CONTENTS_FROM = 4  # turns, from which on a list of them is worth its place
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*$")
-_TABLE_RULE = re.compile(r"^\|?[\s:|-]*-[\s:|-]*$")
+# No pattern may look at a character more than a few times, whatever a line holds.
+_HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*)")
+_TABLE_RULE = re.compile(r"[\s:|-]+\Z")
 _CODE_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)(.+?)(?<!`)\1(?!`)")
-_STRONG = re.compile(r"\*\*(?=\S)(.+?)(?<=\S)\*\*")
+_STRONG_BEGINS = re.compile(r"\*\*(?=\S)")
+_STRONG_ENDS = re.compile(r"(?<=\S)\*\*")
 _STATUS = frozenset({"ok", "error", "rejected", "interrupted", "pending"})
 
 
@@ -193,13 +195,14 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             "|" in line
             and at + 1 < len(lines)
             and "|" in lines[at + 1]
+            and "-" in lines[at + 1]
             and _TABLE_RULE.match(lines[at + 1])
         )
         if waiting and (heading or is_table or not line.strip()):
             yield _paragraph(waiting)
             waiting = []
         if heading:
-            yield f"<h4>{_inline(heading[2])}</h4>\n"
+            yield f"<h4>{_inline(heading[1].rstrip('#').rstrip())}</h4>\n"
         elif is_table:
             rows = [line]
             at += 2
@@ -233,7 +236,20 @@ def _inline(line: str) -> str:
     parts = _CODE_SPAN.split(line)
     found = []
     for n in range(0, len(parts), 3):
-        found.append(_STRONG.sub(r"<strong>\1</strong>", _text(parts[n])))
+        found.append(_strong(_text(parts[n])))
         if n + 2 < len(parts):
             found.append(f"<code>{_text(parts[n + 2])}</code>")
     return "".join(found)
+
+
+def _strong(text: str) -> str:
+    found: list[str] = []
+    at = 0
+    while begin := _STRONG_BEGINS.search(text, at):
+        end = _STRONG_ENDS.search(text, begin.end() + 1)
+        if end is None:  # nor does anything else that begins further on
+            break
+        inside = text[begin.end() : end.start()]
+        found.append(f"{text[at : begin.start()]}<strong>{inside}</strong>")
+        at = end.end()
+    return "".join(found) + text[at:]
