@@ -462,3 +462,16 @@ def test_on_a_wide_page_what_a_row_is_about_is_wide_before_details_are_shown() -
     made = lay_out(names, [row] * 2, Page(100))
     assert made.left_out == ["tool_use_id"]
     assert lay_out(names, [row] * 2, Page(130)).left_out == []
+
+
+def test_columns_that_were_asked_for_stay_and_their_texts_give_way() -> None:
+    names = ["tool", "target", "message", "project", "title", "session_id"]
+    row = ("Bash", "a" * 40, "b" * 60, "c" * 20, "d" * 50, SESSION)
+    assert lay_out(names, [row] * 2, Page(60)).left_out
+    made = lay_out(names, [row] * 2, Page(60, is_chosen=True))
+    assert made.left_out == []
+    assert max(map(width, made.lines)) == 60
+    assert made.lines[-1].split()[-1] == SESSION[:8]
+    for room in range(1, 60):  # where even that is not enough something is left out, and said
+        made = lay_out(names, [row] * 2, Page(room, is_chosen=True))
+        assert made.left_out or max(map(width, made.lines)) <= room

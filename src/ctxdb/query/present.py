@@ -45,7 +45,7 @@ def answer(
             _plot(found)
         else:
             known = frozenset({"session_id"} if ask.session and not ask.columns else ())
-            write(found, format_, raw=raw, known=known)
+            write(found, format_, raw=raw, known=known, is_chosen=ask.columns is not None)
     finally:
         guarded.close()
     if (is_page or plot) and (unsure := found.sums.in_words()):
@@ -88,11 +88,19 @@ def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> Ctx
 
 
 def write(
-    answer: Answer, format_: str, *, raw: bool = False, known: frozenset[str] = frozenset()
+    answer: Answer,
+    format_: str,
+    *,
+    raw: bool = False,
+    known: frozenset[str] = frozenset(),
+    is_chosen: bool = False,
 ) -> None:
-    """Print rows in one of the formats; `known` are columns that a narrow table need not show."""
+    """Print rows in one of the formats.
+
+    `known` are columns that a narrow table need not show; `is_chosen`: it is to show all others.
+    """
     if format_ == "table":
-        _write_table(answer, known)
+        _write_table(answer, known, is_chosen=is_chosen)
         return
     from ctxdb.query import formats
 
@@ -118,21 +126,22 @@ def _plot(answer: Answer) -> None:
         say(line)
 
 
-def _write_table(answer: Answer, known: frozenset[str]) -> None:
+def _write_table(answer: Answer, known: frozenset[str], *, is_chosen: bool) -> None:
     from ctxdb.query.table import lay_out
 
     rows = list(answer.rows)
     if not rows:
         note("No rows.")
         return
-    made = lay_out(answer.columns, rows, page()._replace(known=known))
+    made = lay_out(answer.columns, rows, page()._replace(known=known, is_chosen=is_chosen))
     for line in made.lines:
         say(line)
     if made.left_out:
         some = ", ".join(made.left_out[:NAMED])
         if len(made.left_out) > NAMED:
             some += f" and {len(made.left_out) - NAMED} more"
-        note(f"No room for {some}: --columns chooses, --format json has all.")
+        how = "widen the terminal or name fewer" if is_chosen else "--columns chooses"
+        note(f"No room for {some}: {how}, --format json has all.")
 
 
 def page() -> Page:

@@ -3,7 +3,8 @@
 On a terminal the columns share its width: numbers keep theirs, long texts give way first, then the
 words of the headings go over several lines, and at last columns are left out, which is said: empty
 ones and those that the question itself names, then keys and details, then from the right, but not
-the cost, the session, and what a row is about. One row of many columns is shown as a list. In a
+the cost, the session, and what a row is about. Columns that were asked for by name stay, and their
+texts give way further. One row of many columns is shown as a list. In a
 pipe nothing has to fit, and only very long texts are cut.
 """
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 GAP = "  "
 LONGEST = 100  # columns of a text in a pipe
 SHORTEST = 18  # what a text keeps before headings are broken or columns left out
+NARROWEST = 5  # what it keeps before a column is left out that was asked for
 LIST_COLUMNS = 5  # from here on a single row is a list
 LIST_LINES = 12  # of one text in it
 # Worth more than their neighbours.
@@ -59,6 +61,7 @@ class Page(NamedTuple):
     columns: int | None = None  # None: a pipe
     is_colored: bool = False
     known: frozenset[str] = frozenset()  # columns of which the question says what is in them
+    is_chosen: bool = False  # the columns were asked for by name
 
 
 class Table(NamedTuple):
@@ -139,11 +142,22 @@ def lay_out(names: Sequence[str], rows: Sequence[Sequence[object]], page: Page) 
         for column in columns:
             column.columns = max(min(column.columns, LONGEST), width(column.heading[0]))
     else:
-        columns = _worth_most(columns, page)
+        if not (page.is_chosen and _can_narrow(columns, page.columns)):
+            columns = _worth_most(columns, page)
         _fit(columns, page.columns)
         there = {column.name for column in columns}
         left_out = [printable(name) for name in names if name not in there | page.known]
     return Table(list(_lines(columns, len(rows), page)), left_out)
+
+
+def _can_narrow(columns: list[_Column], room: int) -> bool:
+    """Let texts give way as far as all columns need it; False where that is not enough."""
+    for keeps in range(SHORTEST, NARROWEST - 1, -1):
+        for column in columns:
+            column.keeps = keeps
+        if _least(columns) <= room:
+            return True
+    return False
 
 
 def _worth_most(columns: list[_Column], page: Page) -> list[_Column]:
