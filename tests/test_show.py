@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from contextlib import closing
@@ -25,6 +26,7 @@ from ctxdb.reading.find import NoSuchSession, find_session
 from ctxdb.reading.ink import Ink
 from ctxdb.reading.load import Wish, load
 from ctxdb.reading.model import Agent, Call, Reading, Said
+from ctxdb.reading.page import html_page
 from ctxdb.reading.source import source_line
 from ctxdb.reading.terminal import TerminalPage
 from ctxdb.reading.units import duration, money, period, tokens
@@ -263,6 +265,33 @@ def test_forks_and_old_resumes_read_whole(world: World, files: Files, kind: str)
     assert [text for (text,) in found] == [
         "count the tides", "There are two.", "and the moons?", "One.",
     ]  # fmt: skip
+
+
+def test_every_turn_of_a_fork_has_a_number_of_its_own(world: World, files: Files) -> None:
+    one = files.session()
+    for n in range(3):
+        one.prompt(f"old {n}")
+        one.reply(text("done"))
+    new = fork(one, says_so=True, renew=False)
+    new.prompt("new 0")
+    new.reply(text("done"))
+    newest = fork(new, says_so=True, renew=False)
+    newest.prompt("newest")
+    newest.reply(text("done"))
+    fill(world, files)
+    numbers = ["c1", "c2", "c3", "c4", "1"]
+    found = read(world, newest.session)
+    assert [turn.number for turn in found.turns] == numbers
+    page = "".join(html_page(found))
+    assert re.findall(r'<section id="turn-(\w+)"', page) == numbers
+    assert re.findall(r'href="#turn-(\w+)"', page) == numbers
+    for number, prompt in zip(numbers, ["old 0", "old 1", "old 2", "new 0", "newest"], strict=True):
+        done = world.cli("show", newest.session, "--turn", number, "--no-sync")
+        assert f"── {number} · " in done.stdout
+        assert prompt in done.stdout
+    done = world.cli("show", newest.session, "--turn", "2", "--no-sync")
+    assert done.returncode == 2
+    assert "has no turn 2: it has 1, and c1 to c4" in done.stderr
 
 
 def test_agents_of_copied_calls_are_shown_in_the_fork(world: World, files: Files) -> None:

@@ -15,6 +15,8 @@ from ctxdb.errors import UsageError
 if TYPE_CHECKING:
     import sqlite3
 
+    from ctxdb.reading.model import Reading
+
 PIPED_COLUMNS = 110
 
 
@@ -30,7 +32,8 @@ def show(
         ),
     ] = "last",
     turn: Annotated[
-        int | None, Option("--turn", metavar="N", at_least=1, help="Only the N-th request.")
+        str | None,
+        Option("--turn", metavar="N", help="Only the N-th request; cN is the N-th copied one."),
     ] = None,
     raw: Annotated[
         str | None,
@@ -49,7 +52,7 @@ def show(
     """Show one session as a person would read it.
 
     Prompts, replies, tool calls with how they ended, subagents, and what each request cost; in a
-    pager on a terminal. A fork is shown with the history that it came from.
+    pager on a terminal. A fork is shown with the history that it came from, its turns as c1, c2.
 
     \b
     Examples:
@@ -72,15 +75,19 @@ def show(
             reading = load(conn, find_session(conn, session), wish)
     turns = None
     if turn is not None:
-        turns = [one for one in reading.turns if one.ordinal == turn and not one.is_copied]
+        turns = [one for one in reading.turns if one.number == turn.lower()]
         if not turns:
-            own = [one for one in reading.turns if one.ordinal and not one.is_copied]
-            what = f"it has {len(own)}" if own else "it has none"
-            raise UsageError(f"session {reading.id} has no turn {turn}: {what}")
+            raise UsageError(f"session {reading.id} has no turn {turn}: {_turns_of(reading)}")
     on_terminal = sys.stdout.isatty()
     columns = shutil.get_terminal_size().columns if on_terminal else PIPED_COLUMNS
     laid_out = TerminalPage(ink_for(sys.stdout), columns, wish, cut=on_terminal)
     page(laid_out.lines(reading, turns))
+
+
+def _turns_of(reading: Reading) -> str:
+    own = sum(bool(one.ordinal) and not one.is_copied for one in reading.turns)
+    copied = sum(one.is_copied for one in reading.turns)
+    return f"it has {own or 'none'}" + (f", and c1 to c{copied}" if copied else "")
 
 
 def _show_line(conn: sqlite3.Connection, uuid: str) -> None:

@@ -260,6 +260,8 @@ def _turns(
         turn.items += new
     for left in reversed(waiting):
         begin(left, is_copied=False)
+    for nth, turn in enumerate((turn for turn in turns if turn.is_copied), 1):
+        turn.nth_copy = nth
     return turns if turns[0].items else turns[1:]
 
 

@@ -43,7 +43,7 @@ def markdown(reading: Reading) -> Iterator[str]:
 
 
 def _turn(turn: Turn) -> Iterator[str]:
-    number = "Before the first request" if turn.ordinal is None else str(turn.ordinal)
+    number = turn.number or "Before the first request"
     head = " · ".join(filter(None, (number, clock(turn.started_at), facts.turn_facts(turn))))
     yield ""
     yield f"## {plain(head)}"

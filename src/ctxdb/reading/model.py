@@ -80,6 +80,17 @@ class Turn:
     is_copied: bool = False  # the session that this one came from owns it
     cost: int | None = None  # 10^-12 USD, agents included
     items: list[Item] = field(default_factory=list)
+    nth_copy: int = 0  # of the copied ones, in reading order: their ordinals are another session's
+
+    @property
+    def number(self) -> str:
+        """What it is called in this session: 1, 2, and c1, c2 for copied ones; '' before the first.
+
+        No two turns of a session have the same.
+        """
+        if self.ordinal is None:
+            return ""
+        return f"c{self.nth_copy}" if self.is_copied else str(self.ordinal)
 
 
 @dataclass(slots=True)

@@ -55,8 +55,8 @@ def html_page(reading: Reading) -> Iterator[str]:
     yield "</dl>\n</header>\n"
     yield from _contents(reading.turns)
     yield "<main>\n"
-    for nth, turn in enumerate(reading.turns):
-        yield from _turn(turn, nth)
+    for turn in reading.turns:
+        yield from _turn(turn)
     if reading.others:
         yield f"<section>\n<h2>Besides: {_text(facts.others_line(reading.others))}</h2>\n"
         for agent in reading.others:
@@ -69,18 +69,23 @@ def html_page(reading: Reading) -> Iterator[str]:
 def _contents(turns: Sequence[Turn]) -> Iterator[str]:
     if len(turns) < CONTENTS_FROM:
         return
-    yield f"<nav><details><summary>{len(turns)} requests</summary>\n<ol>\n"
-    for nth, turn in enumerate(turns):
+    yield f"<nav><details><summary>{len(turns)} requests</summary>\n<ul>\n"
+    for turn in turns:
         prompt = facts.short_line(turn.prompt, 90) or "Before the first request"
-        yield f'<li><a href="#turn-{nth}">{_text(prompt)}</a></li>\n'
-    yield "</ol>\n</details></nav>\n"
+        name = f"{turn.number} {prompt}".strip()
+        yield f'<li><a href="#{_anchor(turn)}">{_text(name)}</a></li>\n'
+    yield "</ul>\n</details></nav>\n"
 
 
-def _turn(turn: Turn, nth: int) -> Iterator[str]:
-    number = "Before the first request" if turn.ordinal is None else str(turn.ordinal)
+def _anchor(turn: Turn) -> str:
+    return f"turn-{turn.number or 0}"
+
+
+def _turn(turn: Turn) -> Iterator[str]:
+    number = turn.number or "Before the first request"
     about = " · ".join(filter(None, (clock(turn.started_at), facts.turn_facts(turn))))
     copied = " copied" if turn.is_copied else ""
-    yield f'<section id="turn-{nth}" class="turn{copied}">\n'
+    yield f'<section id="{_anchor(turn)}" class="turn{copied}">\n'
     yield f"<h2>{_text(number)} <small>{_text(about)}</small></h2>\n"
     if turn.prompt:
         yield f'<div class="prompt">{_prose(turn.prompt)}</div>\n'

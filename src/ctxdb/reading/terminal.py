@@ -58,7 +58,7 @@ class TerminalPage:
                     yield from self._agent(agent, "", 0)
 
     def _turn(self, turn: Turn, day: str) -> Iterator[str]:
-        number = "before the first request" if turn.ordinal is None else str(turn.ordinal)
+        number = turn.number or "before the first request"
         at = " ".join(filter(None, (day, clock(turn.started_at))))
         head = " · ".join(filter(None, (number, at, facts.turn_facts(turn))))
         rule = "─" * max(self.columns - width(head) - 4, 2)
