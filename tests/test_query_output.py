@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from ctxdb.errors import UsageError
 from ctxdb.query import formats
-from ctxdb.query.cells import amount, duration, kind_of, money, shown
+from ctxdb.query.cells import kind_of, shown
 from ctxdb.query.plot import draw
 from ctxdb.query.table import LIST_LINES, Page, lay_out
 from ctxdb.text import width
+from ctxdb.units import amount, duration, money
 from hostile import HOSTILE, is_harmless
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def table(columns: Sequence[str], rows: Sequence[Row], room: int | None = None) 
         ("tokens", 4_500_000_000, "4.5G"),
         ("result_bytes", 3100, "3.1 kB"),
         ("seconds", 200, "3m 20s"),
-        ("seconds", 0.44, "0.4s"),
+        ("seconds", 0.44, "440ms"),
+        ("seconds", 4.14, "4.1s"),
+        ("seconds", 0, "0s"),
         ("seconds", 3900, "1h 05m"),
         ("error_rate", 0.125, "12.5%"),
         ("started_at", "2026-08-24T22:43:22.764Z", "2026-08-24 22:43"),
@@ -88,8 +91,7 @@ def test_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.one_of(st.integers(), st.floats()))
 def test_any_number_can_be_shown(value: float) -> None:
     for kind in ("money", "tokens", "bytes", "seconds", "share", "plain", "id"):
-        if value == value and abs(value) != float("inf"):  # noqa: PLR0124
-            assert shown(value, kind).isprintable()  # type: ignore[arg-type]
+        assert shown(value, kind).isprintable()  # type: ignore[arg-type]
 
 
 def test_units_round_up_to_the_next_unit() -> None:
@@ -97,6 +99,7 @@ def test_units_round_up_to_the_next_unit() -> None:
     assert amount(-12_345) == "-12.3k"
     assert money(999.999) == "$1000.00"
     assert duration(59.7) == "1m 00s"
+    assert duration(0.9996) == "1.0s"
 
 
 # -- tables -------------------------------------------------------------------------------------

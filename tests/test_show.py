@@ -29,8 +29,8 @@ from ctxdb.reading.model import Agent, Call, Reading, Said
 from ctxdb.reading.page import html_page
 from ctxdb.reading.source import source_line
 from ctxdb.reading.terminal import TerminalPage
-from ctxdb.reading.units import duration, money, period, tokens
 from ctxdb.store.connection import open_reader
+from ctxdb.units import period
 from lab import lab
 from readlab import HOSTILE, fill, on_terminal, reading, unsafe
 from stories import NOTICE
@@ -116,27 +116,27 @@ Model     claude-opus-4-5-20251101
 Version   Claude Code 2.1.44
 Totals    3 turns · 6 tool calls (1 failed) · 590 tokens · $0.0030
 
-── 1 · 09:00:01 · 15.0 s · $0.0023 ─────────────────────────────────────────────────────────────────
+── 1 · 09:00:01 · 15s · $0.0023 ────────────────────────────────────────────────────────────────────
 ❯ why is the table
   one hour off?
 
 Let me see.
 
-  ✓ Read    src/clock.py  1.0 s
-  ✗ Bash    pytest -q  exit 2 · 1.0 s
-  ✓ Agent   Callers  5.0 s
-    ↳ agent: Callers  completed · 1 call · 3.0 s · $0.0006
-  ⊘ Write   /etc/passwd  rejected · 1.0 s
+  ✓ Read    src/clock.py  1s
+  ✗ Bash    pytest -q  exit 2 · 1s
+  ✓ Agent   Callers  5s
+    ↳ agent: Callers  completed · 1 call · 3s · $0.0006
+  ⊘ Write   /etc/passwd  rejected · 1s
     ❯ not there, please
 
 · interrupted Request interrupted by user
 
-── 2 · 09:00:18 · queued · 1.0 s · $0.0003 ─────────────────────────────────────────────────────────
+── 2 · 09:00:18 · queued · 1s · $0.0003 ────────────────────────────────────────────────────────────
 ❯ and mind the winter
 
 Fixed for **both** seasons.
 
-── 3 · 09:00:20 · command · 2.0 s · $0.0003 ────────────────────────────────────────────────────────
+── 3 · 09:00:20 · command · 2s · $0.0003 ───────────────────────────────────────────────────────────
 ❯ /cost
 
 Total cost: $1
@@ -730,16 +730,7 @@ def test_a_model_of_every_kind_of_item_is_laid_out() -> None:
 # -- units ----------------------------------------------------------------------------------------
 
 
-def test_units() -> None:
-    assert [duration(ms) for ms in (None, 0, 999, 1000, 59_999, 200_000, 7_500_000)] == [
-        "", "0 ms", "999 ms", "1.0 s", "60.0 s", "3 min 20 s", "2 h 05 min",
-    ]  # fmt: skip
-    assert [money(n) for n in (None, 0, 4 * 10**9, 10**10, 123_456 * 10**10)] == [
-        "", "$0", "$0.0040", "$0.01", "$1,234.56",
-    ]  # fmt: skip
-    assert [tokens(n) for n in (0, 999, 1000, 999_900, 12_345_678)] == [
-        "0", "999", "1.0k", "999.9k", "12.3M",
-    ]  # fmt: skip
+def test_periods() -> None:
     assert period("2026-03-01T09:00:00Z", "2026-03-02T10:00:00Z") == (
         "2026-03-01 09:00 to 2026-03-02 10:00"
     )

@@ -13,9 +13,9 @@ from ctxdb.errors import NoDatabase
 from ctxdb.live.report import DaemonReport, daemon_report
 from ctxdb.lock import current_writer
 from ctxdb.progress import human_bytes
-from ctxdb.reading.units import counted, day_and_time
 from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import unknown_steps
+from ctxdb.units import counted, day_and_time
 
 if TYPE_CHECKING:
     from ctxdb.config import Config

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ctxdb.live.health import Health, read, running
 from ctxdb.progress import human_bytes
-from ctxdb.reading.units import day_and_time
+from ctxdb.units import day_and_time
 
 STATES = {
     "starting": "starting",

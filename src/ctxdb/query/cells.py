@@ -11,6 +11,7 @@ import re
 from typing import Literal
 
 from ctxdb.text import one_line
+from ctxdb.units import amount, day_and_time, duration, money
 
 Kind = Literal["money", "tokens", "bytes", "seconds", "share", "time", "path", "id", "plain"]
 
@@ -20,7 +21,6 @@ _PATHS = ("path", "cwd", "file", "folder", "repo_path", "relative_path", "result
 # Numbers in these tell things apart; nobody adds them up.
 _NAMES_OF_THINGS = ("id", "uuid", "session", "ordinal", "year", "status", "exit_code", "byte_start")
 SHORT_ID = 8  # what tells sessions apart, and what --session and show take
-EXACT_BELOW = 10_000  # tokens up to here are shown as they are
 
 
 def kind_of(column: str) -> Kind:
@@ -57,7 +57,7 @@ def shown(value: object, kind: Kind, *, short: bool = True) -> str:
         return f"<{len(value):,} bytes>"
     text = str(value)
     if kind == "time" or (len(text) in (20, 24) and _STAMP.fullmatch(text)):
-        return one_line(local_time(text))
+        return one_line(_local(text))
     if kind == "id" and short and _UUID.fullmatch(text):
         return text[:SHORT_ID]
     return one_line(text)
@@ -83,52 +83,6 @@ def _number(value: float, kind: Kind) -> str:
     return str(value) if kind == "id" else f"{value:,}"
 
 
-def money(value: float) -> str:
-    """$3.41, $1,204, and enough digits of what is less than a cent."""
-    sign = "-" if value < 0 else ""
-    size = abs(value)
-    if size >= 1000:
-        return f"{sign}${size:,.0f}"
-    if size >= 0.01 or size == 0:
-        return f"{sign}${size:.2f}"
-    return f"{sign}${size:.4f}" if size >= 0.0001 else f"{sign}<$0.0001"
-
-
-def amount(value: float) -> str:
-    """9,876, 12.3k, 1.2M, 4.5G."""
-    if abs(value) < EXACT_BELOW:
-        return f"{value:,.0f}"
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= size * 0.9995:
-            scaled = value / size
-            return f"{scaled:.1f}{unit}" if abs(scaled) < 99.95 else f"{scaled:,.0f}{unit}"
-    return f"{value:,.0f}"
-
-
-def duration(seconds: float) -> str:
-    """0.4s, 12s, 3m 20s, 1h 05m, 2d 03h."""
-    if seconds < 0 or seconds != seconds or seconds == float("inf"):  # noqa: PLR0124
-        return str(seconds)
-    if seconds < 10:
-        return f"{seconds:.1f}s" if seconds != int(seconds) else f"{int(seconds)}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    if whole < 86400:
-        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-    return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
-
-
-def local_time(text: str) -> str:
+def _local(text: str) -> str:
     """A UTC timestamp as the clock on the wall showed it; anything else as it is."""
-    if not _STAMP.fullmatch(text):
-        return text
-    from datetime import datetime
-
-    try:
-        # Python 3.11 and later read the Z.
-        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
-    except (ValueError, OverflowError, OSError):
-        return text
+    return day_and_time(text) or text if _STAMP.fullmatch(text) else text

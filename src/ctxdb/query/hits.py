@@ -9,8 +9,8 @@ from ctxdb.query.fields import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
 from ctxdb.reading.facts import MARKS, short_line
 from ctxdb.reading.find import resume_command, shell_word, short_id
-from ctxdb.reading.units import day_and_time
 from ctxdb.text import one_line, printable
+from ctxdb.units import day_and_time
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 from ctxdb.reading.changes import diff
 from ctxdb.reading.objects import parsed
-from ctxdb.reading.units import counted, duration, milliseconds_between, money, period, tokens
 from ctxdb.text import clip, one_line
+from ctxdb.units import amount, counted, duration, milliseconds_between, money, period
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ctxdb.reading.model import Agent, Call, Reading, Turn
 
 TITLE_COLUMNS = 160
+PICODOLLARS = 10**12
 SHORT_TARGET = 60  # characters of a target that every format shows whole
 MARKS = {"ok": "✓", "error": "✗", "rejected": "⊘", "interrupted": "!", "pending": "…"}
 _OPENING = {
@@ -69,9 +70,9 @@ def session_totals(reading: Reading) -> str:
         failed = f" ({reading.failed:,} failed)" if reading.failed else ""
         parts.append(counted(reading.calls, "tool call") + failed)
     if reading.tokens:
-        parts.append(f"{tokens(reading.tokens)} tokens")
+        parts.append(f"{amount(reading.tokens)} tokens")
     if reading.cost is not None:
-        parts.append(("at least " if reading.is_lower_bound else "") + money(reading.cost))
+        parts.append(("at least " if reading.is_lower_bound else "") + _cost(reading.cost))
     return " · ".join(parts)
 
 
@@ -81,8 +82,8 @@ def turn_facts(turn: Turn) -> str:
     parts = [
         _OPENING.get(turn.kind, ""),
         "copied" if turn.is_copied else "",
-        duration(took) if took else "",
-        money(turn.cost),
+        _took(took) if took else "",
+        _cost(turn.cost),
     ]
     return " · ".join(filter(None, parts))
 
@@ -92,7 +93,15 @@ def call_facts(call: Call) -> str:
     ending = "" if call.status == "ok" else call.status
     if call.exit_code:
         ending = f"exit {call.exit_code}"
-    return " · ".join(filter(None, (ending, duration(call.ms))))
+    return " · ".join(filter(None, (ending, _took(call.ms))))
+
+
+def _cost(picodollars: int | None) -> str:
+    return "" if picodollars is None else money(picodollars / PICODOLLARS)
+
+
+def _took(ms: int | None) -> str:
+    return "" if ms is None or ms < 0 else duration(ms / 1000)
 
 
 def answer(call: Call) -> str:
@@ -120,8 +129,8 @@ def agent_facts(agent: Agent) -> str:
     parts = [
         agent.status if agent.status != "unknown" else "",
         counted(agent.calls, "call") + failed if agent.calls else "",
-        duration(milliseconds_between(agent.started_at, agent.ended_at)),
-        money(agent.cost),
+        _took(milliseconds_between(agent.started_at, agent.ended_at)),
+        _cost(agent.cost),
     ]
     return " · ".join(filter(None, parts))
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from ctxdb.reading import facts
 from ctxdb.reading.model import Agent, Call, Said
 from ctxdb.reading.prose import blocks, without_graphics
-from ctxdb.reading.units import clock
 from ctxdb.text import safe
+from ctxdb.units import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ctxdb.reading import facts
 from ctxdb.reading.model import Agent, Call, Said
 from ctxdb.reading.prose import without_graphics
-from ctxdb.reading.units import clock, day_and_time
 from ctxdb.text import one_line, safe, width
+from ctxdb.units import clock, day_and_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,16 +1,22 @@
-"""Times, money and counts as people read them."""
+"""Times, money and counts as people read them, everywhere the same."""
 
 from __future__ import annotations
 
-from datetime import datetime
+import math
+from typing import TYPE_CHECKING
 
-PICODOLLARS = 10**12
+if TYPE_CHECKING:
+    from datetime import datetime
+
+EXACT_BELOW = 10_000  # tokens up to here are shown as they are
 
 
 def moment(timestamp: str | None) -> datetime | None:
     """A timestamp of a transcript as local time; None for anything else."""
     if not timestamp:
         return None
+    from datetime import datetime
+
     try:
         found = datetime.fromisoformat(timestamp)
     except ValueError:
@@ -52,38 +58,44 @@ def milliseconds_between(start: str | None, end: str | None) -> int | None:
     return round((last - first).total_seconds() * 1000)
 
 
-def duration(ms: int | None) -> str:
-    """820 ms, 4.1 s, 3 min 20 s, 2 h 05 min."""
-    if ms is None or ms < 0:
-        return ""
-    if ms < 1000:
-        return f"{ms} ms"
-    if ms < 60_000:
-        return f"{ms / 1000:.1f} s"
-    seconds = ms // 1000
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60:02} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60:02} min"
+def money(value: float) -> str:
+    """$3.41, $1,204, and enough digits of what is less than a cent."""
+    sign = "-" if value < 0 else ""
+    size = abs(value)
+    if size >= 1000:
+        return f"{sign}${size:,.0f}"
+    if size >= 0.01 or size == 0:
+        return f"{sign}${size:.2f}"
+    return f"{sign}${size:.4f}" if size >= 0.0001 else f"{sign}<$0.0001"
 
 
-def money(cost: int | None) -> str:
-    """$0.12; four digits below a cent; empty where it is not known."""
-    if cost is None:
-        return ""
-    dollars = cost / PICODOLLARS
-    if dollars == 0:
-        return "$0"
-    return f"${dollars:,.2f}" if dollars >= 0.01 else f"${dollars:.4f}"
+def amount(value: float) -> str:
+    """9,876, 12.3k, 1.2M, 4.5G."""
+    if abs(value) < EXACT_BELOW:
+        return f"{value:,.0f}"
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size * 0.9995:
+            scaled = value / size
+            return f"{scaled:.1f}{unit}" if abs(scaled) < 99.95 else f"{scaled:,.0f}{unit}"
+    return f"{value:,.0f}"
 
 
-def tokens(count: int) -> str:
-    """950, 12.3k, 4.5M."""
-    if count < 1000:
-        return str(count)
-    for unit, size in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
-        if count < size * 999.95:
-            return f"{count / size:.1f}{unit}"
-    return f"{count / 1e12:.1f}T"
+def duration(seconds: float) -> str:
+    """820ms, 4.1s, 12s, 3m 20s, 1h 05m, 2d 03h."""
+    if not 0 <= seconds < math.inf:
+        return str(seconds)
+    if 0 < seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 10:
+        return f"{seconds:.1f}s" if seconds != int(seconds) else f"{int(seconds)}s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    if whole < 86400:
+        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
 
 
 def counted(count: int, what: str) -> str:
