@@ -28,7 +28,7 @@ from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
-from world import RUN, SMALL_BATCHES, World, await_open, lines, texts
+from world import RUN, SMALL_BATCHES, World, lines, texts
 
 KILLED = -signal.SIGKILL
 PUBLIC = [
@@ -115,7 +115,7 @@ from ctxdb import ingest, reader, storing, tail
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError
 from ctxdb.progress import NullProgress
-ctxdb.sync.WriterLock = lambda *_, **__: nullcontext()
+ctxdb.sync._writing = lambda *_: nullcontext()
 ingest.BATCH_LINES = 3
 storing.COMMIT_BYTES = 1
 reader.read_lines.__kwdefaults__["want_bytes"] = 1
@@ -170,9 +170,11 @@ def test_case_58_a_sync_while_another_one_runs_waits_if_it_is_asked_to(world: Wo
             [sys.executable, "-m", "ctxdb", "--db", world.db, "sync", "--wait", "--json", "--root",
              world.root],
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
         )  # fmt: skip
-        await_open(waiting.pid, f"{world.db}.lock")
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith(f"Waiting for process {holder.process.pid}")
         assert waiting.poll() is None
         holder.let_go()
         said, _ = waiting.communicate(timeout=30)

@@ -141,3 +141,16 @@ def test_any_text_is_a_time_or_a_usage_error(text: str) -> None:
     except UsageError:
         return
     assert found is None or found.endswith("Z")
+
+
+def test_a_day_that_has_no_midnight_begins_when_the_clocks_have_gone_forward(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "America/Santiago")
+    time.tzset()
+    try:
+        assert since("2026-09-06") == "2026-09-06T04:00:00.000Z"
+        assert until("2026-09-05") == "2026-09-06T04:00:00.000Z"
+    finally:
+        monkeypatch.setenv("TZ", "UTC")
+        time.tzset()

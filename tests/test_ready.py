@@ -243,8 +243,8 @@ def steps_to_store(data: bytes) -> int:
     with pytest.MonkeyPatch.context() as patch, lab() as one:
         real = ctxdb.sync.open_writer
 
-        def open_writer(path: Path) -> sqlite3.Connection:
-            conn = real(path)
+        def open_writer(path: Path, **how: float) -> sqlite3.Connection:
+            conn = real(path, **how)
             conn.set_progress_handler(count, 1000)
             return conn
 

@@ -14,9 +14,8 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -334,21 +333,6 @@ def public_world() -> Iterator[World]:
     finally:
         subprocess.run(["chmod", "-R", "u+rwX", folder], check=True)
         shutil.rmtree(folder)
-
-
-def await_open(pid: int, path: str | Path) -> None:
-    """Return once the process has that file open; where there is no /proc, after a second."""
-    folder = f"/proc/{pid}/fd"
-    if not os.path.isdir("/proc/self/fd"):
-        time.sleep(1)
-        return
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        with suppress(OSError):
-            if str(path) in [os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)]:
-                return
-        time.sleep(0.01)
-    raise AssertionError(f"process {pid} has not opened {path}")
 
 
 MEASURED = """

@@ -35,16 +35,12 @@ class Writer(NamedTuple):
 
 
 class WriterLock:
-    """The right to write to one database, as a context manager.
+    """The right to write to one database, as a context manager."""
 
-    With `wait` it blocks until the lock is free, else it raises LockHeld at once.
-    """
-
-    def __init__(self, db_path: Path, *, wait: bool = False, role: str = "") -> None:
+    def __init__(self, db_path: Path, *, role: str = "") -> None:
         self.db_path = db_path
         self.role = role  # told to whoever finds it held
         self.path = lock_path(db_path)
-        self.wait = wait
         self._fd: int | None = None
 
     def acquire(self) -> None:
@@ -66,7 +62,7 @@ class WriterLock:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # somebody removed the file while we waited for it
+            os.close(fd)  # somebody removed the file meanwhile
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()} {__version__} {self.role}".rstrip().encode() + b"\n", 0)
@@ -106,7 +102,7 @@ class WriterLock:
         try:
             while True:
                 try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | (0 if self.wait else fcntl.LOCK_NB))
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     writer = _parse(os.pread(fd, 100, 0))
                     pid, version = writer or (None, "")

@@ -43,7 +43,9 @@ def sync(
     is_new = not config.db_path.exists()
     progress = progress_on(sys.stderr, quiet=quiet)
     try:
-        report = read_new_lines(config, wait=wait, progress=progress, say=note)
+        report = read_new_lines(
+            config, wait=wait, progress=progress, say=(lambda _: None) if quiet else note
+        )
     except LockHeld as e:
         if not (wait and e.is_daemon):
             raise
