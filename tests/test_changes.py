@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ctxdb.reading import changes
 from ctxdb.reading.changes import diff
 from ctxdb.reading.facts import Given, given_to
 from ctxdb.reading.model import Call
@@ -34,12 +34,11 @@ def test_both_texts_can_be_read_out_of_a_diff(old: str, new: str) -> None:
     assert [line[1:] for line in lines if line[0] in " +"] == without_last_newline(new)
 
 
-def test_a_huge_edit_is_not_compared_for_ever() -> None:
+def test_a_huge_edit_is_not_compared_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(changes, "SequenceMatcher")
     old = "\n".join("a" for _ in range(20_000))
     new = "\n".join("ab"[n % 2] for n in range(20_000))
-    began = time.monotonic()
     assert diff(old, new).count("\n") == 40_000 - 1
-    assert time.monotonic() - began < 2
 
 
 def test_an_edit_is_shown_as_what_it_changes() -> None:

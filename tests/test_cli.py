@@ -13,7 +13,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -453,7 +452,6 @@ def test_control_c_exits_130_without_a_traceback() -> None:
         assert child.stdout is not None
         assert child.stderr is not None
         assert child.stdout.readline() == "at work\n"
-        time.sleep(0.1)
         child.send_signal(signal.SIGINT)
         assert child.wait(20) == 130
         assert "Traceback" not in child.stderr.read()

@@ -78,9 +78,9 @@ def mark_of(fd: int, offset: int) -> bytes:
     Both lengths follow from the offset, so a file that ends too early gives another mark.
     """
     digest = blake2b(digest_size=MARK_BYTES)
-    digest.update(_pread(fd, min(HEAD_BYTES, offset), 0))
+    digest.update(pread(fd, min(HEAD_BYTES, offset), 0))
     tail = min(TAIL_BYTES, offset)
-    digest.update(_pread(fd, tail, offset - tail))
+    digest.update(pread(fd, tail, offset - tail))
     return digest.digest()
 
 
@@ -139,12 +139,14 @@ def _still_holds(known: Known, now: os.stat_result, fd: int) -> bool:
     return now.st_size >= known.offset and mark_of(fd, known.offset) == known.mark
 
 
-def _pread(fd: int, count: int, offset: int) -> bytes:
+def pread(fd: int, count: int, offset: int) -> bytes:
     """Read exactly ``count`` bytes, fewer only at the end of the file."""
     data = os.pread(fd, count, offset)
-    while len(data) < count:
-        more = os.pread(fd, count - len(data), offset + len(data))
-        if not more:
-            break
-        data += more
-    return data
+    if len(data) == count or not data:
+        return data
+    parts = [data]
+    done = len(data)
+    while done < count and (more := os.pread(fd, count - done, offset + done)):
+        parts.append(more)
+        done += len(more)
+    return b"".join(parts)

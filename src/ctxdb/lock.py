@@ -107,7 +107,7 @@ class WriterLock:
                     writer = _parse(os.pread(fd, 100, 0))
                     pid, version = writer or (None, "")
                     # What a process forked just before it was killed lets go when it first runs.
-                    if pid is None or _is_alive(pid) or time.monotonic() > give_up:
+                    if pid is None or is_alive(pid) or time.monotonic() > give_up:
                         raise LockHeld(self.db_path, pid, version) from None
                     time.sleep(0.01)
                 else:
@@ -170,7 +170,7 @@ def current_writer(db_path: Path) -> Writer | None:
         writer = _parse(lock_path(db_path).read_bytes()[:100])
     except OSError:
         return None
-    if writer is None or not _is_alive(writer.pid) or not holds_lock(db_path, writer):
+    if writer is None or not is_alive(writer.pid) or not holds_lock(db_path, writer):
         return None
     return writer
 
@@ -190,7 +190,8 @@ def holds_lock(db_path: Path, writer: Writer) -> bool:
     return any(pid == str(writer.pid) and place.endswith(f":{inode}") for pid, place in held)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -21,6 +21,8 @@ import os
 import re
 from dataclasses import dataclass
 
+from ctxdb.identity import pread
+
 WANT_BYTES = 256 << 10  # still in cache when it is parsed: 4 MiB is 10 % slower over all
 MAX_LINE_BYTES = 16 << 20  # parsing 64 MiB of nested lists takes 2 GB
 LONG_LINE_BYTES = 4 << 20  # up to here a line is given as it is, base64 and all
@@ -94,7 +96,7 @@ def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) ->
     if newline - start > whole:
         keep, notes = _without_base64(fd, start, newline)
         if sum(b - a for a, b in keep) + sum(map(len, notes)) > max_line:
-            head = _pread(fd, min(HEAD_BYTES, newline - start), start)
+            head = pread(fd, min(HEAD_BYTES, newline - start), start)
             return Block([], [(start, length, head)], newline + 1)
     data = _join(fd, keep, notes)
     return Block([(start, length, data)], [], newline + 1) if data is not None else None
@@ -115,10 +117,10 @@ def _without_base64(fd: int, start: int, end: int) -> tuple[list[tuple[int, int]
     keep: list[tuple[int, int]] = []
     notes: list[bytes] = []
     for first, b in _runs(fd, start, end):
-        escaped = first > start and _pread(fd, 1, first - 1) == b"\\"
+        escaped = first > start and pread(fd, 1, first - 1) == b"\\"
         a = first + _ESCAPE_LETTERS if escaped else first
         # 64 kB of real base64 hold a capital letter. A hex dump or a row of x is somebody's text.
-        if not _CAPITAL.search(_pread(fd, RUN_BYTES, a)[: b - a]):
+        if not _CAPITAL.search(pread(fd, RUN_BYTES, a)[: b - a]):
             continue
         keep.append((start, a))
         notes.append(b"ctxdb-cut-base64:%d" % (b - a))
@@ -137,7 +139,7 @@ def _runs(fd: int, start: int, end: int) -> list[tuple[int, int]]:
     before = b""
     open_at = -1  # where the run that reaches into this window began
     for at in range(start, end, RUN_BYTES):
-        window = _pread(fd, min(RUN_BYTES, end - at), at)
+        window = pread(fd, min(RUN_BYTES, end - at), at)
         match = _RUN.match(window)
         reach = match.end() if match else 0
         if open_at < 0 and reach:
@@ -156,21 +158,8 @@ def _join(fd: int, keep: list[tuple[int, int]], notes: list[bytes]) -> bytes | N
     for i, (a, b) in enumerate(keep):
         if i:
             parts.append(notes[i - 1])
-        part = _pread(fd, b - a, a)
+        part = pread(fd, b - a, a)
         if len(part) < b - a:
             return None
         parts.append(part)
-    return b"".join(parts)
-
-
-def _pread(fd: int, count: int, offset: int) -> bytes:
-    """Read exactly ``count`` bytes, fewer only at the end of the file."""
-    data = os.pread(fd, count, offset)
-    if len(data) == count or not data:
-        return data
-    parts = [data]
-    done = len(data)
-    while done < count and (more := os.pread(fd, count - done, offset + done)):
-        parts.append(more)
-        done += len(more)
     return b"".join(parts)

@@ -53,13 +53,12 @@ class Option:
         metavar: str | None = None,
         at_least: int | None = None,
         is_folder: bool = False,
-        is_pair: bool = False,
         complete: str = "",
         default_text: str = "",
     ) -> None:
         """Declare it.
 
-        is_folder: a folder that must be there. is_pair: NAME VALUE, given as NAME=VALUE.
+        is_folder: a folder that must be there.
         complete: "module:function" that gives a shell what could stand here. default_text: what
         --help says of the default, where the default itself does not say it.
         """
@@ -68,7 +67,6 @@ class Option:
         self.metavar = metavar
         self.at_least = at_least
         self.is_folder = is_folder
-        self.is_pair = is_pair
         self.complete = complete
         self.default_text = default_text
 

@@ -31,7 +31,6 @@ def query(
             "-p",
             "--param",
             metavar="NAME VALUE",
-            is_pair=True,
             help="A value for :NAME in the query. Repeatable.",
         ),
     ] = None,

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import CtxdbError
-from ctxdb.identity import open_regular
+from ctxdb.identity import open_regular, pread
 from ctxdb.reading.find import LAST
 from ctxdb.reading.objects import parsed
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-CHUNK = 1 << 20
 MAX_LINE = 1 << 30  # a length that no line has
 _UUID_KEY = re.compile(rb'"uuid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
 
@@ -107,24 +106,12 @@ def read_line(place: Place) -> bytes | None:
             return None
         if os.pread(fd, 1, place.start + place.length) not in (b"\n", b"{", b""):
             return None
-        data = _pread(fd, place.length, place.start)
+        data = pread(fd, place.length, place.start)
     except OSError:
         return None
     finally:
         os.close(fd)
     return data if len(data) == place.length and place.uuid in _uuids(data) else None
-
-
-def _pread(fd: int, length: int, start: int) -> bytes:
-    parts = []
-    while length > 0:
-        part = os.pread(fd, min(length, CHUNK), start)
-        if not part:
-            break
-        parts.append(part)
-        start += len(part)
-        length -= len(part)
-    return b"".join(parts)
 
 
 def _uuids(data: bytes) -> Iterator[str]:

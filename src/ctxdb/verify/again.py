@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.discover import FoundFile, Scan
 from ctxdb.ingest import Pass
+from ctxdb.lock import is_alive
 from ctxdb.look import Work
 from ctxdb.normalize import Fact
 from ctxdb.reader import Lines, read_lines
@@ -47,7 +48,8 @@ def place_beside(db_path: Path) -> Iterator[Path]:
     often memory.
     """
     for old in db_path.parent.glob(f"{_FOLDER}*"):
-        if not _lives(old.name.removeprefix(_FOLDER)):
+        pid = old.name.removeprefix(_FOLDER)
+        if not (pid.isdecimal() and len(pid) < 10 and is_alive(int(pid))):
             shutil.rmtree(old, ignore_errors=True)  # of a run that was killed
     folder = db_path.parent / f"{_FOLDER}{os.getpid()}"
     with suppress(OSError):
@@ -59,16 +61,6 @@ def place_beside(db_path: Path) -> Iterator[Path]:
         yield second
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lives(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except PermissionError:
-        return True  # and is not ours
-    except (ValueError, OverflowError, OSError):
-        return False
-    return True
 
 
 def make_again(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress) -> None:
