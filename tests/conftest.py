@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from viewlab import Made
     from world import World
 
 # Two busy cores make any deadline a coin toss.
@@ -74,3 +75,13 @@ def world(tmp_path: Path) -> World:
     made.db.write_bytes(empty_database())
     made.db.chmod(0o600)
     return made
+
+
+@pytest.fixture
+def made() -> Iterator[Made]:
+    """A database of transcripts."""
+    from lab import lab
+    from viewlab import stored
+
+    with lab() as one:
+        yield lambda story: stored(one, story)

@@ -14,14 +14,14 @@ import pytest
 from builder import OTHER_PROJECT, World, text, tool_use
 from ctxdb.query.build import Ask, build
 from lab import lab
-from viewlab import columns
+from viewlab import columns, stored
 from viewworld import A_PY, MAIN, ONE, SECOND, TWO, edited, handmade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
-    Made = Callable[[World], Path]
+    from viewlab import Made
 
 ENGINE = "/home/ada/engine"
 
@@ -29,22 +29,7 @@ ENGINE = "/home/ada/engine"
 @pytest.fixture(scope="module")
 def db() -> Iterator[Path]:
     with lab() as one:
-        handmade().write(one.root)
-        one.sync()
-        yield one.db
-
-
-@pytest.fixture
-def made() -> Iterator[Made]:
-    """A database of a world."""
-    with lab() as one:
-
-        def make(world: World) -> Path:
-            world.write(one.root)
-            one.sync()
-            return one.db
-
-        yield make
+        yield stored(one, handmade())
 
 
 # -- tools -----------------------------------------------------------------------------------------

@@ -12,36 +12,20 @@ import pytest
 
 from builder import World, fork, resume, text, thinking, tool_use
 from lab import lab
-from viewlab import ask, columns
+from viewlab import ask, columns, stored
 from viewworld import A_PY, MAIN, SECOND, handmade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from builder import Json, Transcript
-
-    Made = Callable[[World], Path]
+    from viewlab import Made
 
 
 @pytest.fixture(scope="module")
 def db() -> Iterator[Path]:
     with lab() as one:
-        handmade().write(one.root)
-        one.sync()
-        yield one.db
-
-
-@pytest.fixture
-def made() -> Iterator[Made]:
-    """A database of a world."""
-    with lab() as one:
-
-        def make(world: World) -> Path:
-            world.write(one.root)
-            one.sync()
-            return one.db
-
-        yield make
+        yield stored(one, handmade())
 
 
 def test_prompts_are_all_that_people_said_in_order(db: Path) -> None:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from builder import World
 from ctxdb import canned
 from demo_db import demo_folder
+from lab import Lab
 
 Row = dict[str, Any]
+Made = Callable[[World], Path]  # the fixture `made`: a database of transcripts
+
+
+def stored(one: Lab, story: World) -> Path:
+    """The database of a lab, with these transcripts in it."""
+    story.write(one.root)
+    one.sync()
+    return one.db
 
 
 def demo_database(folder: Path) -> Path:
