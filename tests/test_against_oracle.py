@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from corpus import CORPUS, HAS_CORPUS
 from ctxdb.demo import write_demo
 from oracle import read_folder
 from pricelab import cost_of, prices_in
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from oracle_copies import Message, Model
 
-CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "transcripts.tar.gz"
 SHOWN = 8  # differences in a failure message
 
 pytestmark = pytest.mark.timeout(300)
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.timeout(300)
             "corpus",
             marks=[
                 pytest.mark.corpus,
-                pytest.mark.skipif(not CORPUS.is_file(), reason=f"no corpus at {CORPUS}"),
+                HAS_CORPUS,
             ],
         ),
     ],

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corpus import CORPUS
 from ctxdb import ahead, ingest, reader, tail
 from ctxdb import build as aside
 from lab import Lab, at_once, lab, must_equal
@@ -25,7 +26,6 @@ from stories import Recipe, build, recipes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-CORPUS = Path(__file__).parents[2] / "shared/corpus/transcripts.tar.gz"
 
 Files = dict[str, bytes]
 Step = tuple[str, bytes]  # a file, and what is appended to it before the next sync

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from corpus import CORPUS, HAS_CORPUS
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
 from ctxdb.query.search import Wanted, search
@@ -20,10 +21,9 @@ from ctxdb.reading.model import Call, Said
 from ctxdb.store.connection import open_reader
 from ctxdb.sync import sync
 
-CORPUS = Path(__file__).parents[2] / "shared/corpus/transcripts.tar.gz"
 pytestmark = [
     pytest.mark.corpus,
-    pytest.mark.skipif(not CORPUS.is_file(), reason=f"no corpus at {CORPUS}"),
+    HAS_CORPUS,
 ]
 
 

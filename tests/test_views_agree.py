@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from corpus import CORPUS, HAS_CORPUS
 from ctxdb import canned
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 # The corpus is read once and not by every worker.
 pytestmark = pytest.mark.xdist_group("views_agree")
-
-CORPUS = Path(__file__).resolve().parents[2] / "shared/corpus/transcripts.tar.gz"
-HAS_CORPUS = pytest.mark.skipif(not CORPUS.exists(), reason="no corpus beside the checkout")
 
 
 @cache
