@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from corpus import CORPUS, HAS_CORPUS
 from ctxdb.demo import write_demo
 from oracle import read_folder
 from pricelab import cost_of, prices_in
 from pricelab import requests as requests_of
+from real_corpus import CORPUS, HAS_CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpus import CORPUS
 from ctxdb import ahead, ingest, reader, tail
 from ctxdb import build as aside
 from lab import Lab, at_once, lab, must_equal
+from real_corpus import CORPUS
 from stories import Recipe, build, recipes
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from corpus import CORPUS, HAS_CORPUS
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
 from ctxdb.query.search import Wanted, search
@@ -20,6 +19,7 @@ from ctxdb.reading.load import Wish, load
 from ctxdb.reading.model import Call, Said
 from ctxdb.store.connection import open_reader
 from ctxdb.sync import sync
+from real_corpus import CORPUS, HAS_CORPUS
 
 pytestmark = [
     pytest.mark.corpus,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from corpus import CORPUS, HAS_CORPUS
 from ctxdb import canned
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
 from ctxdb.sync import sync
+from real_corpus import CORPUS, HAS_CORPUS
 from viewlab import ask, demo_database
 
 if TYPE_CHECKING:
