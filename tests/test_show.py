@@ -743,3 +743,15 @@ def test_in_a_pipe_nothing_is_cut_to_the_width_of_a_terminal(world: World, files
     one.tool("Bash", {"command": "echo " + "x" * 300 + " end"})
     fill(world, files)
     assert "x end" in world.cli("show", "--no-sync").stdout
+
+
+def test_a_database_from_before_the_views_it_needs_can_be_read(world: World, files: Files) -> None:
+    old = files.session()
+    old.prompt("one")
+    files.write(world.root)
+    world.sync()
+    world.change("DROP VIEW _shared_lines")
+    world.change("DROP VIEW _costs")
+    found = read(world, old.session)
+    assert [turn.prompt for turn in found.turns] == ["one"]
+    assert found.cost is None

@@ -28,6 +28,11 @@ def db() -> Iterator[Path]:
         yield stored(one, handmade())
 
 
+def exchange(session: Transcript, question: str, answer: str) -> None:
+    session.prompt(question)
+    session.reply(text(answer))
+
+
 def test_prompts_are_all_that_people_said_in_order(db: Path) -> None:
     assert columns(db, "prompts", "kind, text, about") == [
         ("prompt", "make it green", None),
@@ -287,11 +292,9 @@ def test_an_old_resume_reads_whole_also_without_the_transcript_it_came_from(
 ) -> None:
     world = World()
     old = world.session(version="1.0.96")
-    old.prompt("first question")
-    old.reply(text("first answer"))
+    exchange(old, "first question", "first answer")
     new = resume(old)
-    new.prompt("second question")
-    new.reply(text("second answer"))
+    exchange(new, "second question", "second answer")
     if "gone" in how:
         world.files.remove(old)
     if "unnamed" in how:  # the first line that names a session is the old one's
@@ -402,11 +405,9 @@ def test_a_fork_hangs_below_the_session_it_came_from(db: Path) -> None:
 def test_a_chain_of_sessions_is_as_deep_as_it_is_long(made: Made) -> None:
     world = World()
     first = world.session(version="1.0.98")
-    first.prompt("one")
-    first.reply(text("1"))
+    exchange(first, "one", "1")
     second = resume(first)
-    second.prompt("two")
-    second.reply(text("2"))
+    exchange(second, "two", "2")
     third = fork(second, says_so=True, renew=True)
     third.prompt("three")
     world.session().prompt("not of this chain")

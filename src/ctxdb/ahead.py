@@ -167,7 +167,9 @@ def _serve(
                 batches.add(n, follower, found)
         batches.tell(END)
     except Exception:  # noqa: BLE001
-        return  # nobody listens; or the first process finds that this one is gone, and reads on
+        # Nobody listens; or the first process finds that this one is gone, reads on, and meets what
+        # this one has met, where it is told apart and named.
+        return
 
 
 def _shared_out(tasks: Sequence[Task], readers: int) -> list[list[tuple[int, Task]]]:

@@ -272,7 +272,6 @@ class Pass(Storing):
         if error.errno in NO_DESCRIPTORS:
             self.report.unreadable_files += 1
             self.report.problems.append(f"{one.item.file.path}: {reason}")
-            self.not_now.append(one.found)
             return
         self._commit()
         self._note_unreadable(one, reason)

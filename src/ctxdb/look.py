@@ -46,7 +46,6 @@ class Look:
         self.report = SyncReport()
         self.now = utc_now()
         self.has_changes = False  # a file has come, gone or changed since the last pass
-        self.not_now: list[FoundFile] = []  # files for which there was no descriptor left
 
     def _look(self, found: Scan) -> list[Work]:
         known = sources.load_present(self.conn)
@@ -71,11 +70,17 @@ class Look:
         if self.has_changes:
             with write_transaction(self.conn):
                 for path, file in changed:
+                    if self._can_wait(known.get(path), file):
+                        continue
                     looked = self._look_at(known.get(path), file, by_inode, gone)
                     if looked is not None:
                         work.append(looked)
                 self._vanish(found, gone)
         return work
+
+    def _can_wait(self, _item: sources.KnownFile | None, _file: FoundFile) -> bool:
+        """A pass looks at all files at once; the daemon, at some of them in a turn of their own."""
+        return False
 
     def _look_at(
         self,
@@ -149,7 +154,6 @@ class Look:
         self.report.unreadable_files += 1
         self.report.problems.append(f"{file.path}: {reason}")
         if error.errno in NO_DESCRIPTORS:
-            self.not_now.append(file)
             return  # the machine's trouble, not the file's: the next pass tries again
         if item is None:
             item = sources.add_file(self.conn, file, self.now)

@@ -52,14 +52,13 @@ class Turn(Pass):
         self.unfinished: list[str] = []  # paths with more to read
         self.unreached: list[str] = []  # paths that were left for another turn
         self.failed: dict[str, bool] = {}  # path of what could not be read -> whether that may pass
-        self.put_off: list[FoundFile] | None = None  # files to be compared, while others are found
+        self.put_off: list[FoundFile] = []  # to be compared, while others are found
 
     def find(self, found: Scan) -> list[FoundFile]:
         """Settle what has come, gone or moved; return the files with something to read.
 
         Those that may have been edited are among them: they are compared when it is their turn.
         """
-        self.put_off = []
         work = self._look(found)
         return [*(one.found for one in work), *self.put_off]
 
@@ -114,17 +113,12 @@ class Turn(Pass):
         }
         return inodes_of(gone.values()), gone
 
-    def _look_at(
-        self,
-        item: sources.KnownFile | None,
-        file: FoundFile,
-        by_inode: dict[tuple[int, int], list[sources.KnownFile]],
-        gone: dict[str, sources.KnownFile],
-    ) -> Work | None:
-        if self.put_off is not None and item is not None and may_be_edited(item, file.numbers):
-            self.put_off.append(file)
-            return None
-        return super()._look_at(item, file, by_inode, gone)
+    def _can_wait(self, item: sources.KnownFile | None, file: FoundFile) -> bool:
+        """What may have been edited is compared as a whole: that takes its time."""
+        if item is None or not may_be_edited(item, file.numbers):
+            return False
+        self.put_off.append(file)
+        return True
 
     def _unreadable(self, item: sources.KnownFile | None, file: FoundFile, error: OSError) -> None:
         super()._unreadable(item, file, error)

@@ -8,7 +8,7 @@ reads whole.
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ctxdb.reading.agents import load_agents, place_agents
 from ctxdb.reading.model import Agent, Call, Item, Reading, Said, Turn
@@ -69,26 +69,9 @@ _OWN = (
     "SELECT coalesce(m.source_file_id, 0), coalesce(m.byte_start, 0), {columns} FROM messages m"
     " WHERE m.session_id = ?{more}"
 )
-_COPIED = (
-    "SELECT c.source_file_id, c.byte_start, {columns} FROM source_files f"
-    " CROSS JOIN message_copies c ON c.source_file_id = f.id JOIN messages m ON m.id = c.message_id"
-    " WHERE f.session_id = ? AND m.session_id IS NOT f.session_id{more}"
-)
-# Of an old resume the parent's own transcript may be gone, or its file have no name that tells
-# whose it is: then the parent's lines stand among the session's own, as view _shared_lines has it.
-_AMONG = (
-    " FROM sessions s CROSS JOIN _session_files l ON l.session_id = s.id"
-    " CROSS JOIN source_files f ON f.id = l.source_file_id CROSS JOIN {lines}"
-    " WHERE s.id = ? AND s.parent_session_id <> s.id AND s.relation IS NOT 'clear'"
-    " AND m.session_id = s.parent_session_id AND m.agent_id IS NULL AND EXISTS (SELECT 1"
-    " FROM messages o WHERE o.session_id = s.id AND o.source_file_id = f.id){{more}}"
-)
-_PARENTS = "SELECT m.source_file_id, m.byte_start, {columns}" + _AMONG.format(
-    lines="messages m ON m.source_file_id = f.id"
-)
-_PARENTS_COPIED = "SELECT c.source_file_id, c.byte_start, {columns}" + _AMONG.format(
-    lines="message_copies c ON c.source_file_id = f.id AND f.session_id IS NOT s.id"
-    " CROSS JOIN messages m ON m.id = c.message_id"
+_SHARED = (
+    "SELECT l.source_file_id, l.byte_start, {columns} FROM _shared_lines l"
+    " CROSS JOIN messages m ON m.id = l.message_id WHERE l.session_id = ?{more}"
 )
 
 
@@ -132,14 +115,24 @@ def _messages(conn: sqlite3.Connection, session_id: str, wish: Wish) -> list[Row
     more = "" if wish.agents else " AND m.agent_id IS NULL"
     thinking = "m.thinking" if wish.thinking else "NULL"
     found = []
-    for sql, copy in ((_OWN, "0"), (_COPIED, "1"), (_PARENTS, "1"), (_PARENTS_COPIED, "1")):
+    for sql, copy in ((_OWN, "0"), (_SHARED, "1")):
         columns = _COLUMNS.format(copy=copy, thinking=thinking)
-        found += conn.execute(sql.format(columns=columns, more=more), (session_id,)).fetchall()
+        found += _if_there(conn, sql.format(columns=columns, more=more), session_id)
     found.sort(key=lambda row: row[:2])
     rows: dict[int, Row] = {}
     for row in found:
         rows.setdefault(row[2], Row(*row))  # of two places the first
     return list(rows.values())
+
+
+def _if_there(conn: sqlite3.Connection, sql: str, session_id: str) -> list[Any]:
+    """What a view says of a session; nothing in a database from before it, until the next sync."""
+    try:
+        return conn.execute(sql, (session_id,)).fetchall()
+    except sqlite3.OperationalError as e:
+        if "no such table" not in str(e):
+            raise
+        return []
 
 
 _ANSWER = "CASE WHEN u.name = 'AskUserQuestion' OR u.status = 'rejected' THEN u.result_text END"
@@ -280,14 +273,12 @@ def _count(conn: sqlite3.Connection, reading: Reading, agents: list[Agent]) -> N
     reading.models = [model for model, *_ in models if model]
     reading.tokens = sum(tokens for _, tokens, _, _ in models)
     reading.is_lower_bound = any(not is_final for *_, is_final in models)
-    try:
-        costs = conn.execute(
-            "SELECT turn_id, agent_id, sum(cost), count(*) - count(cost) FROM _costs"
-            " WHERE session_id = ? GROUP BY turn_id, agent_id",
-            (reading.id,),
-        ).fetchall()
-    except sqlite3.OperationalError:
-        return  # a database from before costs: the next sync brings it up to date
+    costs = _if_there(
+        conn,
+        "SELECT turn_id, agent_id, sum(cost), count(*) - count(cost) FROM _costs"
+        " WHERE session_id = ? GROUP BY turn_id, agent_id",
+        reading.id,
+    )
     by_turn = {turn.id: turn for turn in reading.turns if not turn.is_copied}
     by_agent = {agent.agent_id: agent for agent in agents if agent.session_id == reading.id}
     for turn_id, agent_id, cost, unpriced in costs:
