@@ -14,9 +14,9 @@ from ctxdb.identity import open_regular
 from ctxdb.look import Look, Work
 from ctxdb.reader import read_lines
 from ctxdb.reread import reread
-from ctxdb.store import sources
+from ctxdb.store import sources, straight
 from ctxdb.store.batch import Batch
-from ctxdb.store.connection import commit, write_transaction
+from ctxdb.store.connection import begin, commit, write_transaction
 from ctxdb.store.model import Chunk
 from ctxdb.store.straight import Image, StraightBatch
 from ctxdb.store.tally import OffsetMoved
@@ -32,6 +32,7 @@ class Storing(Look):
     def __init__(self, conn: sqlite3.Connection) -> None:
         super().__init__(conn)
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
+        self.places = 0  # where rows of images stand that the open transaction has looked at
         self.half_written = False  # part of a batch is in the open transaction
         self.committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
         self.open_paths: dict[int, str | bytes] = {}
@@ -41,14 +42,17 @@ class Storing(Look):
         """Store a batch: of lines, or of chunks whose rows are in an image."""
         if not chunks:
             return
+        if self.places == straight.PLACES:
+            self._commit()
         if not self.conn.in_transaction:
-            self.conn.execute("BEGIN IMMEDIATE")
+            begin(self.conn)
         batch = (Batch if image is None else StraightBatch)(self.conn, self.now, reread)
         left: list[Chunk] = []
         self.half_written = True
         try:
             if image is not None and isinstance(batch, StraightBatch):
-                left = batch.take(chunks, image)
+                self.places += 1
+                left = batch.take(chunks, image, self.places - 1)
             else:
                 batch.write(chunks)
             self.half_written = False
@@ -91,6 +95,7 @@ class Storing(Look):
         if self.conn.in_transaction and not self.half_written:
             try:
                 commit(self.conn)
+                self.places = 0
                 self.committed = report.lines_read, report.bytes_read, report.bad_lines
             except BaseException:
                 if self.conn.in_transaction:
@@ -120,6 +125,7 @@ class Storing(Look):
         """Nothing has happened since the last commit."""
         report = self.report
         report.lines_read, report.bytes_read, report.bad_lines = self.committed
+        self.places = 0
         self.half_written = False
         self.uncommitted = 0
 

@@ -248,6 +248,19 @@ def write_transaction(conn: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         raise
 
 
+def begin(conn: sqlite3.Connection) -> None:
+    """Begin to write to the database; what is attached to it is no part of the transaction yet.
+
+    BEGIN IMMEDIATE would take all of that in, too. Here the first write takes the lock, of no row.
+    """
+    conn.execute("BEGIN")
+    try:
+        conn.execute("UPDATE main.source_files SET id = id WHERE false")
+    except BaseException:
+        conn.execute("ROLLBACK")
+        raise
+
+
 def commit(conn: sqlite3.Connection) -> None:
     """End the transaction; a crash test may end the process just before or after."""
     _test_kill("before_commit")

@@ -29,6 +29,11 @@ from ctxdb.store.tools import (
 )
 from ctxdb.store.usage import KNOWN_ARE_LEFT, LINE_COLUMNS, USAGE_COLUMNS
 
+# Rows of so many batches stand beside the database before a commit, each in a place of its own:
+# SQLite opens no image in the place of one that is part of the open transaction (3.40 still does).
+# More places would be fewer commits, and 5 MB of memory each.
+PLACES = 3
+
 
 def _columns(names: tuple[str, ...]) -> str:
     return ", ".join(f"r.{name}" for name in names)
@@ -36,42 +41,43 @@ def _columns(names: tuple[str, ...]) -> str:
 
 _FILE = "LEFT JOIN temp.files f ON f.task = r.file"
 _TURN = "LEFT JOIN temp.slots s ON s.slot = r.slot"
-# What is taken over: the rows, by the number of the last message, call or event before them.
+# What is taken over: the rows at a place, by the number of the last message, call or event before.
 _TAKE_MESSAGES = (
     f"INSERT INTO messages (id, source_file_id, turn_id, {', '.join(READY_COLUMNS)})"
     f" SELECT r.rowid + :messages, f.id, s.turn_id, {_columns(READY_COLUMNS)}"
-    f" FROM ready.messages r {_FILE} {_TURN}"
+    f" FROM {{ready}}.messages r {_FILE} {_TURN}"
 )
 _TAKE_TOOLS = (
     f"INSERT INTO tool_uses (id, message_id, result_message_id, turn_id, {', '.join(TOOL_COLUMNS)})"
     " SELECT r.rowid + :tools, r.message + :messages, r.result_message + :messages, s.turn_id,"
-    f" {_columns(TOOL_COLUMNS)} FROM ready.tools r {_TURN}"
+    f" {_columns(TOOL_COLUMNS)} FROM {{ready}}.tools r {_TURN}"
 )
 _TAKE_EVENTS = (
     f"INSERT INTO events (id, source_file_id, {', '.join(EVENT_COLUMNS)})"
-    f" SELECT r.rowid + :events, f.id, {_columns(EVENT_COLUMNS)} FROM ready.events r {_FILE}"
+    f" SELECT r.rowid + :events, f.id, {_columns(EVENT_COLUMNS)} FROM {{ready}}.events r {_FILE}"
 )
 _TAKE_LINES = (
     f"INSERT INTO _usage_lines (message_id, {', '.join(LINE_COLUMNS)})"
-    f" SELECT r.message + :messages, {_columns(LINE_COLUMNS)} FROM ready.lines r"
+    f" SELECT r.message + :messages, {_columns(LINE_COLUMNS)} FROM {{ready}}.lines r"
 )
 _TAKE_USAGE = (
     f"INSERT INTO usage (turn_id, {', '.join(USAGE_COLUMNS)})"
-    f" SELECT s.turn_id, {_columns(USAGE_COLUMNS)} FROM ready.usage r {_TURN}"
+    f" SELECT s.turn_id, {_columns(USAGE_COLUMNS)} FROM {{ready}}.usage r {_TURN}"
 )
 _INDEX_MESSAGES = (
     "INSERT INTO messages_fts (rowid, text, thinking)"
-    " SELECT r.rowid + :messages, r.text, r.thinking FROM ready.messages r"
+    " SELECT r.rowid + :messages, r.text, r.thinking FROM {ready}.messages r"
 )
 _INDEX_TOOLS = (
     "INSERT INTO tool_uses_fts (rowid, target, input, result_text)"
-    " SELECT r.rowid + :tools, r.target, r.input, r.result_text FROM ready.tools r"
+    " SELECT r.rowid + :tools, r.target, r.input, r.result_text FROM {ready}.tools r"
 )
 
 
 def prepare(conn: sqlite3.Connection, files: dict[int, int]) -> None:
     """Make room beside the database for the rows of a batch; files are those of the tasks."""
-    conn.execute("ATTACH ':memory:' AS ready")
+    for place in range(PLACES):
+        conn.execute(f"ATTACH ':memory:' AS {_name(place)}")
     conn.execute("CREATE TEMP TABLE slots (slot INTEGER PRIMARY KEY, turn_id INTEGER)")
     conn.execute("CREATE TEMP TABLE files (task INTEGER PRIMARY KEY, id INTEGER)")
     conn.executemany("INSERT INTO temp.files VALUES (?, ?)", list(files.items()))
@@ -81,7 +87,12 @@ def let_go(conn: sqlite3.Connection) -> None:
     """Give that room back."""
     conn.execute("DROP TABLE temp.slots")
     conn.execute("DROP TABLE temp.files")
-    conn.execute("DETACH ready")
+    for place in range(PLACES):
+        conn.execute(f"DETACH {_name(place)}")
+
+
+def _name(place: int) -> str:
+    return f"ready{place}"
 
 
 class Image(NamedTuple):
@@ -94,14 +105,17 @@ class Image(NamedTuple):
 class StraightBatch(Batch):
     """A batch of chunks whose rows were made ready."""
 
-    def take(self, chunks: list[Chunk], image: Image) -> list[Chunk]:
+    def take(self, chunks: list[Chunk], image: Image, place: int) -> list[Chunk]:
         """Store chunks whose rows are in an image, which may hold others that nobody wants.
 
-        Gives back those that must go the general way. The caller has begun the transaction and
-        commits it.
+        Gives back those that must go the general way. The caller has begun the transaction, in
+        which nobody has looked at this place yet, and commits it.
         """
-        self.conn.deserialize(image.rows, name="ready")
-        known = known_files(self.conn, chunks)
+        self.ready = _name(place)
+        self.conn.deserialize(image.rows, name=self.ready)
+        # It is in memory as it is: SQLite need not hold its pages a second time.
+        self.conn.execute(f"PRAGMA {self.ready}.cache_size = 8")
+        known = known_files(self.conn, chunks, self.ready)
         wanted = [chunk for chunk in chunks if chunk.file.id not in known]
         self.where = ""
         if len(wanted) < image.chunks:
@@ -152,7 +166,7 @@ class StraightBatch(Batch):
         tally.move_offsets(conn, chunks, self.now)
 
     def _take(self, sql: str) -> None:
-        self.conn.execute(sql + self.where, self.before)
+        self.conn.execute(sql.format(ready=self.ready) + self.where, self.before)
 
     def _begin_turns(self, parts: list[_Part]) -> None:
         """Turns that begin in the batch; then the turn that each slot stands for."""
@@ -161,7 +175,7 @@ class StraightBatch(Batch):
         self.begin.write()
         by_chunk: dict[int, list[tuple[str, int]]] = {}
         for chunk, call, slot in self.conn.execute(
-            f"SELECT r.chunk, r.tool_use_id, r.slot FROM ready.tools r{self.where}"
+            f"SELECT r.chunk, r.tool_use_id, r.slot FROM {self.ready}.tools r{self.where}"
         ):
             by_chunk.setdefault(chunk, []).append((call, slot))
         for part in parts:
@@ -242,19 +256,20 @@ class StraightBatch(Batch):
         requests.update(
             key
             for (key,) in self.conn.execute(
-                "SELECT r.request_key FROM ready.usage r CROSS JOIN _usage_lines l"
+                f"SELECT r.request_key FROM {self.ready}.usage r CROSS JOIN _usage_lines l"
                 f" ON l.api_message_id = r.api_message_id{self.where}"
             )
         )
         if requests:
             where += " AND r.request_key NOT IN (SELECT value FROM json_each(:unsure))"
             values = {"unsure": orjson.dumps(sorted(requests)).decode()}
-        taken = self.conn.execute(f"{_TAKE_USAGE}{where} {KNOWN_ARE_LEFT}", values).rowcount
-        sure = f"FROM ready.usage r{where}"
+        take = _TAKE_USAGE.format(ready=self.ready)
+        taken = self.conn.execute(f"{take}{where} {KNOWN_ARE_LEFT}", values).rowcount
+        sure = f"FROM {self.ready}.usage r{where}"
         if taken < self.conn.execute(f"SELECT count(*) {sure}", values).fetchone()[0]:
             requests.update(k for (k,) in self.conn.execute(f"SELECT r.request_key {sure}", values))
         self._take(_TAKE_LINES)
-        models = self.conn.execute(f"SELECT DISTINCT r.model FROM ready.lines r{self.where}")
+        models = self.conn.execute(f"SELECT DISTINCT r.model FROM {self.ready}.lines r{self.where}")
         model_names.know(self.conn, [model for (model,) in models])
 
     def _take_rest(self, parts: list[_Part]) -> None:
@@ -295,7 +310,7 @@ class StraightBatch(Batch):
         return (
             self.parents.waiting_for(set())
             + self.conn.execute(
-                "SELECT o.message_id, o.parent_uuid FROM ready.messages r"
+                f"SELECT o.message_id, o.parent_uuid FROM {self.ready}.messages r"
                 f" CROSS JOIN _orphans o ON o.parent_uuid = r.uuid{self.where}"
             ).fetchall()
         )
@@ -313,19 +328,20 @@ class _Part:
         self.speakers = {row[0]: row for row in ready.speakers}
 
 
-def known_files(conn: sqlite3.Connection, chunks: list[Chunk]) -> set[int]:
-    """Files whose chunks have something to do with what is stored."""
+def known_files(conn: sqlite3.Connection, chunks: list[Chunk], ready: str) -> set[int]:
+    """Files whose chunks, the rows of which are in `ready`, have to do with what is stored."""
     files = {chunk.ready.number: chunk.file.id for chunk in chunks if chunk.ready is not None}
     known = {
         files[n]
         for (n,) in conn.execute(
-            "SELECT r.chunk FROM ready.messages r CROSS JOIN messages m ON m.uuid = r.uuid"
-            " UNION SELECT r.chunk FROM ready.messages r CROSS JOIN message_copies c"
+            f"SELECT r.chunk FROM {ready}.messages r CROSS JOIN messages m ON m.uuid = r.uuid"
+            f" UNION SELECT r.chunk FROM {ready}.messages r CROSS JOIN message_copies c"
             "  ON c.uuid = r.uuid"
-            " UNION SELECT r.chunk FROM ready.messages r CROSS JOIN _aliases a ON a.uuid = r.uuid"
-            " UNION SELECT r.chunk FROM ready.tools r CROSS JOIN tool_uses t"
+            f" UNION SELECT r.chunk FROM {ready}.messages r CROSS JOIN _aliases a"
+            "  ON a.uuid = r.uuid"
+            f" UNION SELECT r.chunk FROM {ready}.tools r CROSS JOIN tool_uses t"
             "  ON t.tool_use_id = r.tool_use_id"
-            " UNION SELECT r.chunk FROM ready.events r CROSS JOIN events e"
+            f" UNION SELECT r.chunk FROM {ready}.events r CROSS JOIN events e"
             "  ON e.line_hash = r.line_hash"
             "  WHERE e.file_session = r.file_session AND e.nth = r.nth"
         )
