@@ -19,7 +19,7 @@ DEMO_DB = from ctxdb.config import data_dir; print(data_dir() / "demo/demo.db")
 GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_usd,session_id
 
 .DEFAULT_GOAL := help
-.PHONY: help run test retest lint fmt bench build crash soak docs crosscheck check
+.PHONY: help run test retest lint fmt bench build crash soak newest docs crosscheck check
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,21 @@ crash: $(VENV)/.dev ## Run the longest tests: hundreds of crashes, millions of l
 
 soak: $(VENV)/.dev ## Minutes of writers, kills, locks and readers at once; then compare every row
 	SOAK_SECONDS=$${SOAK_SECONDS:-300} $(BIN)/pytest -q tests/test_soak.py
+
+newest: $(VENV)/.dev $(VENV)/newest/libsqlite3.so.0 ## Run the tests with the newest SQLite (needs npm and a C compiler)
+	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/python -c \
+		'import sqlite3; print("SQLite", sqlite3.sqlite_version)'
+	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/pytest -n auto --dist loadgroup \
+		-m "not crash and not slow"
+
+# The npm package carries SQLite's source in one file. As strict as SQLite can be built.
+$(VENV)/newest/libsqlite3.so.0:
+	@rm -rf $(@D) && mkdir -p $(@D)
+	@cd $(@D) && npm pack --silent better-sqlite3 >/dev/null && tar xzf better-sqlite3-*.tgz
+	@cc -O2 -fPIC -shared -o $@ -DSQLITE_DQS=0 -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_MATH_FUNCTIONS \
+		-DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_DBSTAT_VTAB -DSQLITE_ENABLE_STMTVTAB \
+		-DSQLITE_ENABLE_LOAD_EXTENSION -DSQLITE_USE_URI=1 \
+		$(@D)/package/deps/sqlite3/sqlite3.c -lm -lpthread -ldl
 
 docs: $(VENV)/.dev ## Write --help into the docs again
 	$(BIN)/cog -r docs/cli.md docs/schema.md docs/queries.md

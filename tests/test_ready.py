@@ -112,6 +112,8 @@ def test_a_reader_remembers_names_for_one_batch_only(
                 batches.add(n, follower, found)
                 lines += found.lines
                 most = max(most, len(batches.seen.uuids) + len(batches.seen.events))
+        batches.send_all()
+        batches.scratch.conn.close()
     assert ring.sent > 5
     assert most < lines / 3 if max_lines else most == 0
 

@@ -146,8 +146,9 @@ def _utc(moment: datetime) -> str:
     try:
         utc = moment.astimezone(UTC)
         if moment.tzinfo is None and utc.astimezone().replace(tzinfo=None) != moment:
-            # Clocks went forward over it: in Chile there are days without a midnight.
-            utc = moment.replace(fold=1).astimezone(UTC)
+            # Clocks went forward over it: in Chile there are days without a midnight. Which fold
+            # then stands for the clock before depends on the version of Python.
+            utc = max(utc, moment.replace(fold=1).astimezone(UTC))
     except (OverflowError, ValueError, OSError):
         utc = moment.replace(tzinfo=UTC)  # at the edge of the calendar a zone does not matter
     return utc.isoformat(timespec="milliseconds").replace("+00:00", "Z")
