@@ -679,6 +679,39 @@ def test_case_38_two_names_of_one_file_are_two_rows_and_one_set_of_messages(worl
     world.settled([0, 1, 2, 3])
 
 
+def test_case_38_a_second_name_that_comes_later_is_a_second_row(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    os.link(world.main, world.file(f"-work-tides/{OTHER_SESSION}.jsonl"))
+    report = world.sync()
+    assert (report.new_files, report.renamed_files, report.missing_files) == (1, 0, 0)
+    world.settled([0, 1])
+
+
+def test_case_38_a_second_name_in_another_root_does_not_take_the_row_of_the_first(
+    world: World, tmp_path: Path
+) -> None:
+    """As snapshots made of hard links have it, read with `--root` now and then."""
+    world.write(lines(0, 1))
+    world.sync()
+    snapshot = tmp_path / "snapshot"
+    shutil.copytree(world.root, snapshot, copy_function=os.link)
+    copied = World(snapshot, world.db)
+    assert copied.main.samefile(world.main)
+    report = copied.sync()
+    assert (report.new_files, report.renamed_files) == (1, 0)
+    world.settled([0, 1])
+    copied.settled([0, 1])
+    world.append(lines(2))
+    for one in (world, copied):
+        assert one.sync().grown_files == 1
+        one.settled([0, 1, 2])
+    # A name that is gone is a name that was changed, in whatever root the new one is.
+    world.main.rename(snapshot / "-work-tides" / f"{OTHER_SESSION}.jsonl")
+    assert copied.sync().renamed_files == 1
+    copied.settled([0, 1, 2])
+
+
 def test_case_39_links_to_files_folders_loops_and_nowhere_are_ignored(
     world: World, tmp_path: Path
 ) -> None:
