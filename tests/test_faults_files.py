@@ -612,6 +612,34 @@ def test_case_35_a_file_that_shrinks_while_it_is_read_is_read_again_next_time(
     world.settled([0, 1, 2, 3])
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["one process", "several processes"])
+def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_read(
+    world: World, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    world.write(lines(*range(40)))
+    other = world.write(lines(50), world.file("z/z.jsonl"))
+    if ahead:
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
+    read = reader.read_lines
+
+    def fails(fd: int, offset: int, **how: Any) -> Any:
+        if offset:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(fd, offset, **{**how, "want_bytes": 1})
+
+    monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
+    monkeypatch.setattr(reader, "read_lines", fails)
+    for _ in range(2):
+        assert world.sync().problems == [f"{world.main}: input/output error"]
+        assert world.errors() == [(None, None, "input/output error")]
+        assert (world.source()["state"], world.source()["lines"]) == ("unreadable", 5)
+        assert world.source(other)["state"] == "ok"
+    monkeypatch.undo()
+    assert world.sync().lines_read == 35
+    assert (world.errors(), world.source()["state"]) == ([], "ok")
+    world.settled([*range(40), 50])
+
+
 def test_case_36_a_session_whose_file_was_cleaned_up_is_still_there_and_says_so(
     world: World,
 ) -> None:
