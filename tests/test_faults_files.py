@@ -927,6 +927,25 @@ def test_case_45_names_that_are_no_utf8_or_hold_a_newline_are_read_like_any_othe
     world.settled([0, 1, 2])
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS allows only UTF-8 in file names")
+def test_case_45_a_root_and_a_database_whose_names_are_no_utf8_are_used_like_any_other(
+    world: World,
+) -> None:
+    folder = Path(os.fsdecode(os.fsencode(world.root) + b"/z\xfcrich\n"))
+    odd = World(folder, folder.parent / os.fsdecode(b"d\xff\n/c\xfe?#%41.db"))
+    odd.write(lines(0, 1))
+    assert odd.cli("sync").returncode == 0
+    done = odd.cli("verify", "--json")
+    assert (done.returncode, json.loads(done.stdout)["files"]) == (0, 1)
+    for args in (["status"], ["status", "--json"], ["path"], ["search", "line"]):
+        done = odd.cli(*args)
+        assert (done.returncode, done.stderr) == (0, "")
+    odd.append(lines(2))
+    assert odd.cli("sync").returncode == 0
+    with closing(sqlite3.connect(odd.db)) as conn:
+        assert conn.execute("SELECT count(*) FROM messages").fetchone() == (3,)
+
+
 def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
     world: World,
 ) -> None:

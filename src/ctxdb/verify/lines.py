@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctxdb.discover import numbers_of
+from ctxdb.discover import numbers_of, store_path
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
@@ -49,10 +49,11 @@ class LineCheck:
 
     def run(self, roots: tuple[str, ...] | None) -> None:
         """Compare every file below the roots, or every file."""
+        tops = [""] if roots is None else [store_path(root.rstrip("/") + "/")[0] for root in roots]
         files = [
             row
             for row in self.conn.execute(f"{_FILES} ORDER BY path").fetchall()
-            if roots is None or any(row[1].startswith(root.rstrip("/") + "/") for root in roots)
+            if row[1].startswith(tuple(tops))
         ]
         self.progress.start(sum(row[5] for row in files), "Verifying")
         for row in files:
