@@ -107,6 +107,30 @@ def test_case_28_a_new_tail_behind_an_old_head_is_noticed(world: World) -> None:
     world.settled([0, 1, 2, 3, 12, 13, 14])
 
 
+def test_case_28_a_new_head_before_an_old_tail_is_noticed(world: World) -> None:
+    """Written over in place, and grown: only the mark tells."""
+    world.write(long_lines(0, 1, 2))
+    world.sync()
+    with world.main.open("r+b") as file:
+        file.write(long_lines(7))
+    world.append(long_lines(3))
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2, 3, 7])
+
+
+def test_case_27_a_copy_of_an_event_goes_with_the_file_it_stood_in(world: World) -> None:
+    event = b'{"type": "mode", "mode": "plan", "sessionId": "%s"}\n' % world.main.stem.encode()
+    world.write(event + lines(0))
+    copy = world.write(event + lines(0), world.file(f"z/{world.main.name}"))
+    world.sync()
+    assert world.one("SELECT count(*) FROM _event_copies") == 1
+    world.write(lines(0), copy)
+    assert world.sync().rewritten_files == 1
+    assert world.one("SELECT count(*) FROM _event_copies") == 0
+    assert world.one("SELECT count(*) FROM events") == 1
+    world.settled([0])
+
+
 def test_case_27_an_event_of_a_truncated_file_and_of_its_copy_counts_once(world: World) -> None:
     event = b'{"type": "mode", "mode": "plan", "sessionId": "%s"}\n' % world.main.stem.encode()
     world.write(event + long_lines(0, 1, 2))
@@ -774,6 +798,35 @@ def test_case_39_a_transcript_that_becomes_a_link_has_not_vanished_and_is_not_fo
     world.sync()
     assert world.source()["missing_since"] is None
     assert world.texts() == texts([0, 1])
+
+
+def test_case_39_a_transcript_that_becomes_a_link_while_it_is_looked_at_is_not_followed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret.jsonl"
+    secret.write_bytes(lines(7))
+    world.write(lines(0, 1))
+    for module in (look, reader):
+        monkeypatch.setattr(module, "open_regular", swapped_for(secret, world.main))
+        world.sync()
+        assert world.texts() == []
+        monkeypatch.undo()
+        world.main.unlink()
+        world.write(lines(0, 1))
+    world.sync()
+    world.settled([0, 1])
+
+
+def swapped_for(target: Path, path: Path) -> Any:
+    real = identity.open_regular
+
+    def swap_first(name: Any) -> int:
+        if os.fsdecode(name) == str(path):
+            path.unlink()
+            path.symlink_to(target)
+        return real(name)
+
+    return swap_first
 
 
 @pytest.mark.timeout(60)
