@@ -691,6 +691,21 @@ def test_case_71_four_processes_that_migrate_at_once_all_succeed(
     world.settled([0, 1])
 
 
+def test_case_71_the_change_to_a_write_ahead_log_waits_for_whoever_reads(world: World) -> None:
+    """SQLite itself does not: of two that migrate at once, one would fail."""
+    world.write(lines(0, 1))
+    with closing(sqlite3.connect(world.db, check_same_thread=False)) as reading:
+        assert reading.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM messages").fetchone()
+        letting_go = threading.Timer(0.3, reading.rollback)
+        letting_go.start()
+        world.sync()
+        letting_go.join()
+    assert world.one("PRAGMA journal_mode") == "wal"
+    world.settled([0, 1])
+
+
 def test_case_71_four_first_syncs_at_once_all_succeed_if_they_may_wait(world: World) -> None:
     world.db.unlink()
     shutil.rmtree(world.db.parent)
