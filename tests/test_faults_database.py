@@ -1,4 +1,4 @@
-"""Fault cases 57, 58, 61 and 65 to 77: what can happen to the database.
+"""Fault cases 57, 58, 61, 63 and 65 to 77: what can happen to the database.
 
 Numbers are those of the fault catalogue. `resync --file`, `rebuild` and `doctor`, which some cases
 name, are other issues: what exists without them is tested, and each test says so.
@@ -340,6 +340,36 @@ def test_case_66_a_copy_made_without_the_log_while_a_sync_writes_catches_up(worl
     copied.settled(range(30))
     world.sync()
     world.settled(range(30))
+
+
+READ_ONLY = """
+set -e
+mount --bind {place} {place}
+mount -o remount,ro,bind {place}
+python=$1; shift
+exec "$python" -m ctxdb --db {place}/ctxdb.db "$@"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a folder again")
+def test_case_63_a_database_on_a_disk_that_cannot_be_written_says_what_to_do(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    place = world.db.parent
+    tried = ["unshare", "-Urm", "mount", "--bind", place, place]
+    if subprocess.run(tried, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a folder here")
+    for suffix in ("-wal", "-shm"):
+        side(world, suffix).unlink(missing_ok=True)
+    script = READ_ONLY.format(place=place)
+    for words in (["query", "overview", "--no-sync"], ["status"], ["verify"]):
+        command = ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        one_line(done, str(world.db), "its folder cannot be written to", "copy it")
+    elsewhere = World(world.root, world.root.parent / "elsewhere/ctxdb.db")
+    elsewhere.db.parent.mkdir(mode=0o700)
+    shutil.copy2(world.db, elsewhere.db)
+    elsewhere.settled([0, 1])
 
 
 # -- damaged, or not ours ------------------------------------------------------------------------
