@@ -445,6 +445,42 @@ def test_case_32_a_project_known_only_by_its_folder_follows_the_folder(world: Wo
     assert new == old.replace("tides", "harbour")
 
 
+@pytest.mark.parametrize("moved", ["-work-tides", "."], ids=["a project", "the root"])
+def test_case_32_a_folder_that_is_moved_while_all_are_walked_is_not_called_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    main = world.write(lines(0, 1))
+    other = world.write(lines(5, sessionId=OTHER_SESSION), world.file("p/other.jsonl"))
+    world.sync()
+    folder = world.root / moved
+    away = world.root.with_name("away")
+    listed = 0
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        nonlocal listed
+        if Path(path) == folder:
+            listed += 1
+            if listed == (2 if moved == "." else 1):  # a root is listed once before
+                folder.rename(away)
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scandir)
+        report = world.sync()
+    assert not folder.exists()
+    assert report.missing_files == 0
+    assert world.source(main)["missing_since"] is None
+    assert world.ask("SELECT DISTINCT source_deleted_at FROM sessions") == [(None,)]
+    if moved == ".":
+        away.rename(folder)
+    else:
+        away.rename(world.root / "-work-moved")
+        assert world.sync().renamed_files == 1
+    assert world.source(other)["state"] == "ok"
+    world.settled([0, 1, 5])
+
+
 def another_file_system() -> Path | None:
     here = os.stat(tempfile.gettempdir()).st_dev
     for name in ("/dev/shm", "/run", "/var/tmp"):
