@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ import pytest
 from ctxdb.assets import asset_dir
 from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, NewerSchema
+from ctxdb.lock import WriterLock
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
 from world import RUN, SMALL_BATCHES, World, lines, texts
@@ -551,6 +552,22 @@ def test_case_69_a_newer_database_is_not_written_to_and_can_still_be_read(
         assert conn.execute("SELECT count(*) FROM messages").fetchone() == (2,)
     assert other_version(world, newer, "sync").returncode == 0
     assert world.texts() == texts([0, 1, 2])
+
+
+@pytest.mark.parametrize("who", ["nobody", "another process", "other folders"])
+def test_case_69_a_question_to_a_newer_database_is_answered_with_a_warning(
+    world: World, newer: Path, who: str
+) -> None:
+    """Whether or not there is something to take in, and somebody else who does it."""
+    world.write(lines(0, 1))
+    assert other_version(world, newer, "sync").returncode == 0
+    place = world.root.parent if who != "other folders" else world.root
+    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(place)}
+    with WriterLock(world.db) if who == "another process" else nullcontext():
+        done = world.cli("query", "SELECT text FROM messages", "-f", "csv", env=env)
+    assert (done.returncode, done.stdout) == (0, "text\nline 00000\nline 00001\n")
+    assert done.stderr.count("\n") == 1
+    assert "made by a newer version of ctxdb (unknown migration 9000_next)" in done.stderr
 
 
 def test_case_69_a_step_that_only_its_name_tells_is_refused_too(world: World) -> None:
