@@ -160,6 +160,18 @@ def test_case_14_a_tail_of_nuls_followed_by_a_record_on_the_same_line(world: Wor
     world.settled([0, 1, 2])
 
 
+def test_case_14_nuls_that_become_a_record_after_all_are_read_as_one(world: World) -> None:
+    """As a disk shows them whose writes come in another order: same place, same size."""
+    world.write(line(0) + b"\0" * (len(line(1)) - 1) + b"\n" + line(2))
+    assert world.sync().bad_lines == 1
+    with world.main.open("r+b") as file:
+        file.seek(len(line(0)))
+        file.write(line(1))
+    assert world.sync().rewritten_files == 1
+    assert world.errors() == []
+    world.settled([0, 1, 2])
+
+
 def test_case_15_a_hole_in_the_middle_is_skipped_and_the_record_behind_it_is_read(
     world: World,
 ) -> None:

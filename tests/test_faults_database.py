@@ -252,6 +252,34 @@ def test_case_61_a_deleted_message_stays_deleted_and_its_neighbours_stay(world: 
     assert found == []
 
 
+@pytest.mark.parametrize(
+    ("table", "how"),
+    [
+        *(("messages", how) for how in ("touch", "chmod", "link", "rename")),
+        *((table, "touch") for table in ("tool_uses", "events", "usage", "turns")),
+    ],
+)
+def test_case_61_rows_deleted_by_hand_stay_deleted_when_the_file_is_only_touched(
+    world: World, table: str, how: str
+) -> None:
+    """Such a file is compared with its rows, and one that lacks is no sign that it was edited."""
+    write_demo(world.root)
+    world.sync()
+    world.change(f"DELETE FROM {table}")
+    for path in list(world.root.rglob("*.jsonl")):
+        if how == "chmod":
+            path.chmod(0o640)
+        elif how == "touch":
+            path.touch()
+        elif how == "link":
+            os.link(path, path.with_suffix(".backup"))
+        else:
+            path.rename(path.with_name(f"{path.stem}.old.jsonl"))
+    report = world.sync()
+    assert (report.rewritten_files, report.lines_read) == (0, 0)
+    assert world.one(f"SELECT count(*) FROM {table}") == 0
+
+
 def test_case_61_an_edited_row_stays_as_it_was_edited(world: World) -> None:
     world.write(lines(0, 1))
     world.sync()

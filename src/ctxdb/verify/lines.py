@@ -32,8 +32,11 @@ _FILES = (
 
 
 def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
-    """Whether a file's lines, as far as they are stored, say what they said."""
-    check = LineCheck(conn, progress)
+    """Whether a file's lines, as far as they are stored, say what they said.
+
+    A row that somebody has deleted by hand says nothing of the file: it shall not come back.
+    """
+    check = LineCheck(conn, progress, rows_may_lack=True)
     check.check_file(conn.execute(f"{_FILES} WHERE id = ?", (file_id,)).fetchone())
     return file_id in check.read and check.report.ok
 
@@ -41,9 +44,12 @@ def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -
 class LineCheck:
     """Reads every file again and compares."""
 
-    def __init__(self, conn: sqlite3.Connection, progress: Progress) -> None:
+    def __init__(
+        self, conn: sqlite3.Connection, progress: Progress, *, rows_may_lack: bool = False
+    ) -> None:
         self.conn = conn
         self.progress = progress
+        self.rows_may_lack = rows_may_lack
         self.report = VerifyReport()
         self.read: dict[int, int] = {}  # the files that are as they were read, up to which offset
 
@@ -124,6 +130,8 @@ class LineCheck:
             )
         )
         lines = counts.total()
+        if self.rows_may_lack:
+            stored = counts
         if lines != said[0] or stored.total() != lines:
             self.report.differ(f"{path}: {lines} lines, {said[0]} said, {stored.total()} counted")
         for outcome in ("stored", "copy", "skipped", "bad"):
@@ -194,7 +202,8 @@ class LineCheck:
                     outcome = "copy"
                     self.report.rows_compared += 1
                 else:
-                    self.report.differ(f"{path} at byte {record.start}: no row for this message")
+                    outcome = "stored"
+                    self._lacks(f"{path} at byte {record.start}: no row for this message")
             elif isinstance(record, Event):
                 data = events.pop(record.start, None)
                 if data is not None:
@@ -206,7 +215,8 @@ class LineCheck:
                     outcome = "copy"
                     event_copies.discard(record.start)
                 else:
-                    self.report.differ(f"{path} at byte {record.start}: no row for this event")
+                    outcome = "stored"
+                    self._lacks(f"{path} at byte {record.start}: no row for this event")
             elif isinstance(record, Skip):
                 outcome = "skipped"
             if note is not None:
@@ -248,8 +258,14 @@ class LineCheck:
         """A call or result (id, message) must have a row, which says the same if it is its own."""
         self.report.rows_compared += 1
         found = self.conn.execute(sql, it).fetchone()
-        if found is None or (found[0] == it[1] and found[1:] != said):
+        if found is None:
+            self._lacks(f"{where} {it[0]}")
+        elif found[0] == it[1] and found[1:] != said:
             self.report.differ(f"{where} {it[0]}")
+
+    def _lacks(self, what: str) -> None:
+        if not self.rows_may_lack:
+            self.report.differ(what)
 
     def _invariants(self) -> None:
         """What must hold over the whole database, whatever files are left."""
