@@ -26,7 +26,7 @@ from ctxdb.discover import FoundFile, Scan
 from ctxdb.look import Work
 from ctxdb.store import connection, straight
 from lab import Content, Lab, lab, must_equal
-from world import stalled
+from world import RUN, stalled
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 
@@ -228,6 +228,50 @@ def test_what_cannot_be_built_aside_is_read_in_place(
         raise error
 
     monkeypatch.setattr(build, where, fail)
+    one.sync()
+    must_be_whole(one, in_place)
+
+
+FULL = """
+set -e
+mount -t tmpfs -o size={size}k none {place}
+python=$1; shift
+"$python" -c "$CODE" --db {place}/ctxdb.db sync --root {root} && code=0 || code=$?
+ls {place}
+mount -o remount,size=64m {place}
+cp {place}/ctxdb.db* {out}
+exit $code
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a small file system")
+@pytest.mark.parametrize("share", [0.2, 0.9, 1])
+def test_wherever_the_disk_is_full_the_next_sync_has_it_all(
+    one: Lab, in_place: Content, tmp_path: Path, share: float
+) -> None:
+    """While tables are made, while rows are stored, when the database is whole but for its log."""
+    tried = ["unshare", "-Urm", "mount", "-t", "tmpfs", "none", tmp_path]
+    if subprocess.run(tried, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a file system here")
+    one.sync()
+    size = 8 + int(one.db.stat().st_size / 1024 * share)
+    for path in one.db.parent.iterdir():
+        path.unlink()
+    place = tmp_path / "small"
+    place.mkdir()
+    script = FULL.format(size=size, place=place, root=one.root, out=one.db.parent)
+    code = "\n".join(["from ctxdb import build, ingest", *SMALL, RUN])
+    done = subprocess.run(
+        ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable],
+        env={**os.environ, "CODE": code},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: ")
+    assert done.stderr.count("\n") == 1
+    assert "building" not in done.stdout
     one.sync()
     must_be_whole(one, in_place)
 

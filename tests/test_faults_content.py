@@ -160,6 +160,18 @@ def test_case_14_a_tail_of_nuls_followed_by_a_record_on_the_same_line(world: Wor
     world.settled([0, 1, 2])
 
 
+def test_case_14_nuls_that_become_a_record_after_all_are_read_as_one(world: World) -> None:
+    """As a disk shows them whose writes come in another order: same place, same size."""
+    world.write(line(0) + b"\0" * (len(line(1)) - 1) + b"\n" + line(2))
+    assert world.sync().bad_lines == 1
+    with world.main.open("r+b") as file:
+        file.seek(len(line(0)))
+        file.write(line(1))
+    assert world.sync().rewritten_files == 1
+    assert world.errors() == []
+    world.settled([0, 1, 2])
+
+
 def test_case_15_a_hole_in_the_middle_is_skipped_and_the_record_behind_it_is_read(
     world: World,
 ) -> None:
@@ -174,14 +186,26 @@ def test_case_15_a_hole_in_the_middle_is_skipped_and_the_record_behind_it_is_rea
     world.settled([0, 1, 2])
 
 
-def test_case_15_a_hole_larger_than_any_line_may_be_is_passed_over(world: World) -> None:
-    world.write(line(0))
-    os.truncate(world.main, len(line(0)) + 3 * MAX_LINE_BYTES)
-    world.append(lines(1, 2))
+@pytest.mark.parametrize("side", ["before", "behind"])
+def test_case_15_a_hole_larger_than_any_line_may_be_does_not_hide_its_record(
+    world: World, side: str
+) -> None:
+    world.write(line(0) + (line(1)[:-1] if side == "behind" else b""))
+    hole = 3 * MAX_LINE_BYTES
+    os.truncate(world.main, world.main.stat().st_size + hole)
+    world.append((b"\n" if side == "behind" else line(1)) + line(2))
     world.sync()
-    # The record behind the hole is on the line that is too large: it is lost, and said to be.
-    assert [reason for *_, reason in world.errors()] == ["too_large"]
-    world.settled([0, 2])
+    assert world.errors() == [(len(line(0)), hole + len(line(1)) - 1, "nul_padded")]
+    world.settled([0, 1, 2])
+
+
+def test_case_14_nuls_longer_than_any_line_may_be_are_one_bad_line(world: World) -> None:
+    world.write(line(0))
+    os.truncate(world.main, len(line(0)) + 2 * MAX_LINE_BYTES)
+    world.append(b"\n" + line(1))
+    assert world.sync().bad_lines == 1
+    assert world.errors() == [(len(line(0)), 2 * MAX_LINE_BYTES, "nul_only")]
+    world.settled([0, 1])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Fault cases 57, 58, 61 and 65 to 77: what can happen to the database.
+"""Fault cases 57, 58, 61, 63 and 65 to 77: what can happen to the database.
 
 Numbers are those of the fault catalogue. `resync --file`, `rebuild` and `doctor`, which some cases
 name, are other issues: what exists without them is tested, and each test says so.
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +26,7 @@ import pytest
 from ctxdb.assets import asset_dir
 from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, NewerSchema
+from ctxdb.lock import WriterLock
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
 from world import RUN, SMALL_BATCHES, World, lines, texts
@@ -251,6 +252,34 @@ def test_case_61_a_deleted_message_stays_deleted_and_its_neighbours_stay(world: 
     assert found == []
 
 
+@pytest.mark.parametrize(
+    ("table", "how"),
+    [
+        *(("messages", how) for how in ("touch", "chmod", "link", "rename")),
+        *((table, "touch") for table in ("tool_uses", "events", "usage", "turns")),
+    ],
+)
+def test_case_61_rows_deleted_by_hand_stay_deleted_when_the_file_is_only_touched(
+    world: World, table: str, how: str
+) -> None:
+    """Such a file is compared with its rows, and one that lacks is no sign that it was edited."""
+    write_demo(world.root)
+    world.sync()
+    world.change(f"DELETE FROM {table}")
+    for path in list(world.root.rglob("*.jsonl")):
+        if how == "chmod":
+            path.chmod(0o640)
+        elif how == "touch":
+            path.touch()
+        elif how == "link":
+            os.link(path, path.with_suffix(".backup"))
+        else:
+            path.rename(path.with_name(f"{path.stem}.old.jsonl"))
+    report = world.sync()
+    assert (report.rewritten_files, report.lines_read) == (0, 0)
+    assert world.one(f"SELECT count(*) FROM {table}") == 0
+
+
 def test_case_61_an_edited_row_stays_as_it_was_edited(world: World) -> None:
     world.write(lines(0, 1))
     world.sync()
@@ -340,6 +369,36 @@ def test_case_66_a_copy_made_without_the_log_while_a_sync_writes_catches_up(worl
     copied.settled(range(30))
     world.sync()
     world.settled(range(30))
+
+
+READ_ONLY = """
+set -e
+mount --bind {place} {place}
+mount -o remount,ro,bind {place}
+python=$1; shift
+exec "$python" -m ctxdb --db {place}/ctxdb.db "$@"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a folder again")
+def test_case_63_a_database_on_a_disk_that_cannot_be_written_says_what_to_do(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    place = world.db.parent
+    tried = ["unshare", "-Urm", "mount", "--bind", place, place]
+    if subprocess.run(tried, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a folder here")
+    for suffix in ("-wal", "-shm"):
+        side(world, suffix).unlink(missing_ok=True)
+    script = READ_ONLY.format(place=place)
+    for words in (["query", "overview", "--no-sync"], ["status"], ["verify"]):
+        command = ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        one_line(done, str(world.db), "its folder cannot be written to", "copy it")
+    elsewhere = World(world.root, world.root.parent / "elsewhere/ctxdb.db")
+    elsewhere.db.parent.mkdir(mode=0o700)
+    shutil.copy2(world.db, elsewhere.db)
+    elsewhere.settled([0, 1])
 
 
 # -- damaged, or not ours ------------------------------------------------------------------------
@@ -523,6 +582,22 @@ def test_case_69_a_newer_database_is_not_written_to_and_can_still_be_read(
     assert world.texts() == texts([0, 1, 2])
 
 
+@pytest.mark.parametrize("who", ["nobody", "another process", "other folders"])
+def test_case_69_a_question_to_a_newer_database_is_answered_with_a_warning(
+    world: World, newer: Path, who: str
+) -> None:
+    """Whether or not there is something to take in, and somebody else who does it."""
+    world.write(lines(0, 1))
+    assert other_version(world, newer, "sync").returncode == 0
+    place = world.root.parent if who != "other folders" else world.root
+    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(place)}
+    with WriterLock(world.db) if who == "another process" else nullcontext():
+        done = world.cli("query", "SELECT text FROM messages", "-f", "csv", env=env)
+    assert (done.returncode, done.stdout) == (0, "text\nline 00000\nline 00001\n")
+    assert done.stderr.count("\n") == 1
+    assert "made by a newer version of ctxdb (unknown migration 9000_next)" in done.stderr
+
+
 def test_case_69_a_step_that_only_its_name_tells_is_refused_too(world: World) -> None:
     world.change(
         "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
@@ -688,6 +763,21 @@ def test_case_71_four_processes_that_migrate_at_once_all_succeed(
     assert world.one("SELECT count(*) FROM _sqlite_migrations") == len(schema.steps())
     world.write(lines(0, 1))
     world.sync()
+    world.settled([0, 1])
+
+
+def test_case_71_the_change_to_a_write_ahead_log_waits_for_whoever_reads(world: World) -> None:
+    """SQLite itself does not: of two that migrate at once, one would fail."""
+    world.write(lines(0, 1))
+    with closing(sqlite3.connect(world.db, check_same_thread=False)) as reading:
+        assert reading.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
+        reading.execute("BEGIN")
+        reading.execute("SELECT count(*) FROM messages").fetchone()
+        letting_go = threading.Timer(0.3, reading.rollback)
+        letting_go.start()
+        world.sync()
+        letting_go.join()
+    assert world.one("PRAGMA journal_mode") == "wal"
     world.settled([0, 1])
 
 

@@ -107,6 +107,30 @@ def test_case_28_a_new_tail_behind_an_old_head_is_noticed(world: World) -> None:
     world.settled([0, 1, 2, 3, 12, 13, 14])
 
 
+def test_case_28_a_new_head_before_an_old_tail_is_noticed(world: World) -> None:
+    """Written over in place, and grown: only the mark tells."""
+    world.write(long_lines(0, 1, 2))
+    world.sync()
+    with world.main.open("r+b") as file:
+        file.write(long_lines(7))
+    world.append(long_lines(3))
+    assert world.sync().rewritten_files == 1
+    world.settled([0, 1, 2, 3, 7])
+
+
+def test_case_27_a_copy_of_an_event_goes_with_the_file_it_stood_in(world: World) -> None:
+    event = b'{"type": "mode", "mode": "plan", "sessionId": "%s"}\n' % world.main.stem.encode()
+    world.write(event + lines(0))
+    copy = world.write(event + lines(0), world.file(f"z/{world.main.name}"))
+    world.sync()
+    assert world.one("SELECT count(*) FROM _event_copies") == 1
+    world.write(lines(0), copy)
+    assert world.sync().rewritten_files == 1
+    assert world.one("SELECT count(*) FROM _event_copies") == 0
+    assert world.one("SELECT count(*) FROM events") == 1
+    world.settled([0])
+
+
 def test_case_27_an_event_of_a_truncated_file_and_of_its_copy_counts_once(world: World) -> None:
     event = b'{"type": "mode", "mode": "plan", "sessionId": "%s"}\n' % world.main.stem.encode()
     world.write(event + long_lines(0, 1, 2))
@@ -421,6 +445,42 @@ def test_case_32_a_project_known_only_by_its_folder_follows_the_folder(world: Wo
     assert new == old.replace("tides", "harbour")
 
 
+@pytest.mark.parametrize("moved", ["-work-tides", "."], ids=["a project", "the root"])
+def test_case_32_a_folder_that_is_moved_while_all_are_walked_is_not_called_deleted(
+    world: World, monkeypatch: pytest.MonkeyPatch, moved: str
+) -> None:
+    main = world.write(lines(0, 1))
+    other = world.write(lines(5, sessionId=OTHER_SESSION), world.file("p/other.jsonl"))
+    world.sync()
+    folder = world.root / moved
+    away = world.root.with_name("away")
+    listed = 0
+    real = os.scandir
+
+    def scandir(path: str) -> Any:
+        nonlocal listed
+        if Path(path) == folder:
+            listed += 1
+            if listed == (2 if moved == "." else 1):  # a root is listed once before
+                folder.rename(away)
+        return real(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "scandir", scandir)
+        report = world.sync()
+    assert not folder.exists()
+    assert report.missing_files == 0
+    assert world.source(main)["missing_since"] is None
+    assert world.ask("SELECT DISTINCT source_deleted_at FROM sessions") == [(None,)]
+    if moved == ".":
+        away.rename(folder)
+    else:
+        away.rename(world.root / "-work-moved")
+        assert world.sync().renamed_files == 1
+    assert world.source(other)["state"] == "ok"
+    world.settled([0, 1, 5])
+
+
 def another_file_system() -> Path | None:
     here = os.stat(tempfile.gettempdir()).st_dev
     for name in ("/dev/shm", "/run", "/var/tmp"):
@@ -612,6 +672,34 @@ def test_case_35_a_file_that_shrinks_while_it_is_read_is_read_again_next_time(
     world.settled([0, 1, 2, 3])
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["one process", "several processes"])
+def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_read(
+    world: World, monkeypatch: pytest.MonkeyPatch, ahead: bool
+) -> None:
+    world.write(lines(*range(40)))
+    other = world.write(lines(50), world.file("z/z.jsonl"))
+    if ahead:
+        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
+    read = reader.read_lines
+
+    def fails(fd: int, offset: int, **how: Any) -> Any:
+        if offset:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(fd, offset, **{**how, "want_bytes": 1})
+
+    monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
+    monkeypatch.setattr(reader, "read_lines", fails)
+    for _ in range(2):
+        assert world.sync().problems == [f"{world.main}: input/output error"]
+        assert world.errors() == [(None, None, "input/output error")]
+        assert (world.source()["state"], world.source()["lines"]) == ("unreadable", 5)
+        assert world.source(other)["state"] == "ok"
+    monkeypatch.undo()
+    assert world.sync().lines_read == 35
+    assert (world.errors(), world.source()["state"]) == ([], "ok")
+    world.settled([*range(40), 50])
+
+
 def test_case_36_a_session_whose_file_was_cleaned_up_is_still_there_and_says_so(
     world: World,
 ) -> None:
@@ -679,6 +767,39 @@ def test_case_38_two_names_of_one_file_are_two_rows_and_one_set_of_messages(worl
     world.settled([0, 1, 2, 3])
 
 
+def test_case_38_a_second_name_that_comes_later_is_a_second_row(world: World) -> None:
+    world.write(lines(0, 1))
+    world.sync()
+    os.link(world.main, world.file(f"-work-tides/{OTHER_SESSION}.jsonl"))
+    report = world.sync()
+    assert (report.new_files, report.renamed_files, report.missing_files) == (1, 0, 0)
+    world.settled([0, 1])
+
+
+def test_case_38_a_second_name_in_another_root_does_not_take_the_row_of_the_first(
+    world: World, tmp_path: Path
+) -> None:
+    """As snapshots made of hard links have it, read with `--root` now and then."""
+    world.write(lines(0, 1))
+    world.sync()
+    snapshot = tmp_path / "snapshot"
+    shutil.copytree(world.root, snapshot, copy_function=os.link)
+    copied = World(snapshot, world.db)
+    assert copied.main.samefile(world.main)
+    report = copied.sync()
+    assert (report.new_files, report.renamed_files) == (1, 0)
+    world.settled([0, 1])
+    copied.settled([0, 1])
+    world.append(lines(2))
+    for one in (world, copied):
+        assert one.sync().grown_files == 1
+        one.settled([0, 1, 2])
+    # A name that is gone is a name that was changed, in whatever root the new one is.
+    world.main.rename(snapshot / "-work-tides" / f"{OTHER_SESSION}.jsonl")
+    assert copied.sync().renamed_files == 1
+    copied.settled([0, 1, 2])
+
+
 def test_case_39_links_to_files_folders_loops_and_nowhere_are_ignored(
     world: World, tmp_path: Path
 ) -> None:
@@ -713,6 +834,35 @@ def test_case_39_a_transcript_that_becomes_a_link_has_not_vanished_and_is_not_fo
     world.sync()
     assert world.source()["missing_since"] is None
     assert world.texts() == texts([0, 1])
+
+
+def test_case_39_a_transcript_that_becomes_a_link_while_it_is_looked_at_is_not_followed(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret.jsonl"
+    secret.write_bytes(lines(7))
+    world.write(lines(0, 1))
+    for module in (look, reader):
+        monkeypatch.setattr(module, "open_regular", swapped_for(secret, world.main))
+        world.sync()
+        assert world.texts() == []
+        monkeypatch.undo()
+        world.main.unlink()
+        world.write(lines(0, 1))
+    world.sync()
+    world.settled([0, 1])
+
+
+def swapped_for(target: Path, path: Path) -> Any:
+    real = identity.open_regular
+
+    def swap_first(name: Any) -> int:
+        if os.fsdecode(name) == str(path):
+            path.unlink()
+            path.symlink_to(target)
+        return real(name)
+
+    return swap_first
 
 
 @pytest.mark.timeout(60)
@@ -866,6 +1016,25 @@ def test_case_45_names_that_are_no_utf8_or_hold_a_newline_are_read_like_any_othe
     world.settled([0, 1, 2])
 
 
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS allows only UTF-8 in file names")
+def test_case_45_a_root_and_a_database_whose_names_are_no_utf8_are_used_like_any_other(
+    world: World,
+) -> None:
+    folder = Path(os.fsdecode(os.fsencode(world.root) + b"/z\xfcrich\n"))
+    odd = World(folder, folder.parent / os.fsdecode(b"d\xff\n/c\xfe?#%41.db"))
+    odd.write(lines(0, 1))
+    assert odd.cli("sync").returncode == 0
+    done = odd.cli("verify", "--json")
+    assert (done.returncode, json.loads(done.stdout)["files"]) == (0, 1)
+    for args in (["status"], ["status", "--json"], ["path"], ["search", "line"]):
+        done = odd.cli(*args)
+        assert (done.returncode, done.stderr) == (0, "")
+    odd.append(lines(2))
+    assert odd.cli("sync").returncode == 0
+    with closing(sqlite3.connect(odd.db)) as conn:
+        assert conn.execute("SELECT count(*) FROM messages").fetchone() == (3,)
+
+
 def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
     world: World,
 ) -> None:
@@ -884,11 +1053,12 @@ def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
         most = max(most, fd)  # descriptors are given out from below
         return fd
 
+    used = os.dup(0)  # the next one that is free
+    os.close(used)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(look, "open_regular", counting)
         report = world.sync()
     assert report.files == 10_000
-    used = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
     assert most < used + 50
     report = world.sync()
     assert (report.files, report.lines_read, report.new_files) == (10_000, 0, 0)

@@ -54,6 +54,11 @@ def picture(characters: int) -> bytes:
     return base64.b64encode(random.Random(7).randbytes(characters // 4 * 3))
 
 
+def with_one_nul(line: bytes) -> bytes:
+    """What is kept of a long line: of NULs at an end, one."""
+    return re.sub(rb"\A\0+|\0+\Z", b"\0", line)
+
+
 # -- any bytes ----------------------------------------------------------------------------------
 
 # Newlines are common, and so is everything that other splitters take for a line end.
@@ -97,10 +102,11 @@ def test_block_size_changes_nothing_and_long_lines_are_passed_over_with_exact_le
     expected_oversize = []
     at = 0
     for data in content.split(b"\n")[:-1]:
-        if len(data) > max_line:
+        kept = with_one_nul(data) if len(data) > max_line else data
+        if len(kept) > max_line:
             expected_oversize.append((at, len(data) + 1, data))
         else:
-            expected_lines.append((at, len(data) + 1, data))
+            expected_lines.append((at, len(data) + 1, kept))
         at += len(data) + 1
     with open_file(content) as fd:
         blocks, end = read_all(fd, want_bytes=want, max_line=max_line)
@@ -242,6 +248,20 @@ def test_a_long_row_of_one_small_letter_is_text_and_not_base64() -> None:
     assert passed.oversize == [(0, len(line) + 1, line[: 64 * KB])]
 
 
+@pytest.mark.parametrize("nuls", [1, tail.STEP_BYTES - 1, tail.STEP_BYTES, 3 * tail.STEP_BYTES + 1])
+@pytest.mark.parametrize("record", [b"", b"{}", b'{"a":"' + b"x \0" * 1000 + b'"}'])
+def test_of_the_nuls_around_a_long_line_one_at_each_end_is_left(record: bytes, nuls: int) -> None:
+    filler = b"\0" * nuls
+    most = max(len(record) + 2, 5)
+    for before, after in ((filler, b""), (b"", filler), (filler, filler)):
+        line = before + record + after
+        with open_file(b"first\n" + line + b"\nlast\n") as fd:
+            blocks, _ = read_all(fd, max_line=most)
+        kept = with_one_nul(line) if len(line) > most else line
+        assert lines_of(blocks)[1] == (6, len(line) + 1, kept)
+        assert len(lines_of(blocks)) == 3
+
+
 def test_a_line_over_4_mib_has_a_block_of_its_own_at_any_block_size() -> None:
     long = b'{"a":"' + b"some words " * 500_000 + b'"}'
     content = b"{}\n{}\n" + long + b"\n{}\n"
@@ -288,6 +308,7 @@ def test_a_200_mb_line_is_passed_over_in_bounded_memory_and_the_next_line_is_rea
         file.write(b'{"first":1}\n{"a":"')
         for _ in range(200):
             file.write(body)
+        file.write(b'"}')
         size = file.tell() - 12
         file.write(b'\n{"next":1}\n')
         # A tail just as long whose newline never came: not there, and not held in memory either.

@@ -249,7 +249,8 @@ def _walk_root(root: str, found: Scan, seen: set[tuple[int, int]]) -> None:
             with os.scandir(folder) as entries:
                 waiting.extend(_take(entries, root, found))
         except FileNotFoundError:
-            continue  # removed while we walked
+            # Removed, renamed or unmounted while we walked: the next walk will know.
+            found.unseen.add(folder)
         except OSError as error:
             found.unreadable.append((folder, _reason(error)))
 

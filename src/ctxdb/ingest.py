@@ -152,6 +152,8 @@ class Pass(Storing):
                         self._store(batch)
                         batch, size, lines = [], 0, 0
             except OSError as e:
+                self._store(batch)  # what was read of it counts first: its end is that it failed
+                batch, size, lines = [], 0, 0
                 self._failed(one, e)
         self._store(batch)
 

@@ -104,7 +104,9 @@ class Look:
                     (
                         one
                         for one in by_inode.get(numbers_of(now)[:2], ())
-                        if one.file.path in gone and is_renamed(one.known, now, fd)
+                        if one.file.path in gone
+                        and is_renamed(one.known, now, fd)
+                        and not _has_both_names(one, now)
                     ),
                     None,
                 )
@@ -197,6 +199,14 @@ def inodes_of(
         if item.known.ino:
             found.setdefault((item.known.dev, item.known.ino), []).append(item)
     return found
+
+
+def _has_both_names(item: sources.KnownFile, now: os.stat_result) -> bool:
+    """Whether a file stands under its old name too: a hard link, the old name in another root.
+
+    With one link, both names are the same place, and the file goes by the one that was asked for.
+    """
+    return now.st_nlink > 1 and os.path.lexists(item.open_path)
 
 
 def may_be_edited(item: sources.KnownFile, now: tuple[int, int, int, int, int]) -> bool:

@@ -8,8 +8,9 @@ The common case is one ``pread`` and a slice per line. A line longer than the bl
 way, in a few passes over the descriptor, each with bounded memory: find the newline, find the runs
 of base64, read what lies between them. Images and documents are not stored anyway, so a line of
 40 MB that is one screenshot becomes a short line that parses, with the text
-``ctxdb-cut-base64:<characters>`` in place of the picture. What is still too long after that is
-passed over and reported with its exact place and length.
+``ctxdb-cut-base64:<characters>`` in place of the picture; and of the NULs that a crash has left at
+an end, one is kept. What is still too long after that is passed over and reported with its exact
+place and length.
 
 What a line becomes depends on its own length alone, never on block size, on where a block began
 or on how the file grew. Only ``pread`` is used: mmap of a file that shrinks is a SIGBUS.
@@ -94,7 +95,13 @@ def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) ->
     keep = [(start, newline)]
     notes: list[bytes] = []
     if newline - start > whole:
-        keep, notes = _without_base64(fd, start, newline)
+        first, last = _without_nuls(fd, start, newline)
+        keep, notes = _without_base64(fd, first, last)
+        # One NUL at an end stands for all of them: the parser says that there were some.
+        if first > start:
+            keep, notes = [(start, start + 1), *keep], [b"", *notes]
+        if last < newline:
+            keep, notes = [*keep, (last, last + 1)], [*notes, b""]
         if sum(b - a for a, b in keep) + sum(map(len, notes)) > max_line:
             head = pread(fd, min(HEAD_BYTES, newline - start), start)
             return Block([], [(start, length, head)], newline + 1)
@@ -110,6 +117,22 @@ def _find_newline(fd: int, at: int) -> int:
             return at + found
         at += len(chunk)
     return -1
+
+
+def _without_nuls(fd: int, start: int, end: int) -> tuple[int, int]:
+    """What is left of ``start..end`` without the NULs at both ends, however many there are."""
+    while start < end:
+        step = pread(fd, min(STEP_BYTES, end - start), start)
+        start += len(step) - len(step.lstrip(b"\0"))
+        if step.strip(b"\0") or not step:
+            break
+    while start < end:
+        size = min(STEP_BYTES, end - start)
+        left = pread(fd, size, end - size).rstrip(b"\0")
+        end -= size - len(left)
+        if left:
+            break
+    return start, end
 
 
 def _without_base64(fd: int, start: int, end: int) -> tuple[list[tuple[int, int]], list[bytes]]:

@@ -58,7 +58,8 @@ def freshen(
             if not named and not config.db_path.exists():
                 _first_sync(config, say)
             return
-        glance = look(config)
+        # It is said whoever keeps the database up to date: its meanings may be others.
+        glance = look(config, may_be_newer=False)
         if glance is None or glance.nothing_new:
             return
         from ctxdb.lock import current_writer
@@ -92,8 +93,11 @@ class Glance:
         self.oldest_ns = 0  # when the first of them was written; 0 for nothing
 
 
-def look(config: Config) -> Glance | None:
-    """Compare; None where this database is not made from these roots, or cannot be read."""
+def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
+    """Compare; None where this database is not made from these roots, or cannot be read.
+
+    Unless it may be, a database that is newer than this code raises NewerSchema.
+    """
     import sqlite3
 
     from ctxdb.errors import CtxdbError
@@ -108,8 +112,13 @@ def look(config: Config) -> Glance | None:
         try:
             glance = Glance()
             glance.nothing_new = is_current(conn)
-            if not glance.nothing_new and not applied(conn):
-                return glance  # an empty file
+            if not glance.nothing_new:
+                if not applied(conn):
+                    return glance  # an empty file
+                if not may_be_newer:
+                    from ctxdb.store.schema import refuse_newer
+
+                    refuse_newer(conn, config.db_path)
             if not _is_made_from(conn, config.roots):
                 return None
             _compare(conn, config.roots, glance)

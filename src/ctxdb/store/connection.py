@@ -111,6 +111,9 @@ def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
         return DamagedDatabase(path, why)
     if "readonly" in text:
         return CtxdbError(f"{path}: {text}; make it and its folder writable: chmod u+w")
+    if "unable to open" in text and not os.access(path.parent, os.W_OK):
+        why = "SQLite makes files beside a database to read it, and its folder cannot be written to"
+        return CtxdbError(f"{path}: {why}; copy it to another folder")
     return CtxdbError(f"{path}: {text}")
 
 

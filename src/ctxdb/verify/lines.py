@@ -13,7 +13,7 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctxdb.discover import numbers_of
+from ctxdb.discover import numbers_of, store_path
 from ctxdb.identity import mark_of, open_regular
 from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
@@ -32,8 +32,11 @@ _FILES = (
 
 
 def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
-    """Whether a file's lines, as far as they are stored, say what they said."""
-    check = LineCheck(conn, progress)
+    """Whether a file's lines, as far as they are stored, say what they said.
+
+    A row that somebody has deleted by hand says nothing of the file: it shall not come back.
+    """
+    check = LineCheck(conn, progress, rows_may_lack=True)
     check.check_file(conn.execute(f"{_FILES} WHERE id = ?", (file_id,)).fetchone())
     return file_id in check.read and check.report.ok
 
@@ -41,18 +44,22 @@ def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -
 class LineCheck:
     """Reads every file again and compares."""
 
-    def __init__(self, conn: sqlite3.Connection, progress: Progress) -> None:
+    def __init__(
+        self, conn: sqlite3.Connection, progress: Progress, *, rows_may_lack: bool = False
+    ) -> None:
         self.conn = conn
         self.progress = progress
+        self.rows_may_lack = rows_may_lack
         self.report = VerifyReport()
         self.read: dict[int, int] = {}  # the files that are as they were read, up to which offset
 
     def run(self, roots: tuple[str, ...] | None) -> None:
         """Compare every file below the roots, or every file."""
+        tops = [""] if roots is None else [store_path(root.rstrip("/") + "/")[0] for root in roots]
         files = [
             row
             for row in self.conn.execute(f"{_FILES} ORDER BY path").fetchall()
-            if roots is None or any(row[1].startswith(root.rstrip("/") + "/") for root in roots)
+            if row[1].startswith(tuple(tops))
         ]
         self.progress.start(sum(row[5] for row in files), "Verifying")
         for row in files:
@@ -123,6 +130,8 @@ class LineCheck:
             )
         )
         lines = counts.total()
+        if self.rows_may_lack:
+            stored = counts
         if lines != said[0] or stored.total() != lines:
             self.report.differ(f"{path}: {lines} lines, {said[0]} said, {stored.total()} counted")
         for outcome in ("stored", "copy", "skipped", "bad"):
@@ -193,7 +202,8 @@ class LineCheck:
                     outcome = "copy"
                     self.report.rows_compared += 1
                 else:
-                    self.report.differ(f"{path} at byte {record.start}: no row for this message")
+                    outcome = "stored"
+                    self._lacks(f"{path} at byte {record.start}: no row for this message")
             elif isinstance(record, Event):
                 data = events.pop(record.start, None)
                 if data is not None:
@@ -205,7 +215,8 @@ class LineCheck:
                     outcome = "copy"
                     event_copies.discard(record.start)
                 else:
-                    self.report.differ(f"{path} at byte {record.start}: no row for this event")
+                    outcome = "stored"
+                    self._lacks(f"{path} at byte {record.start}: no row for this event")
             elif isinstance(record, Skip):
                 outcome = "skipped"
             if note is not None:
@@ -247,8 +258,14 @@ class LineCheck:
         """A call or result (id, message) must have a row, which says the same if it is its own."""
         self.report.rows_compared += 1
         found = self.conn.execute(sql, it).fetchone()
-        if found is None or (found[0] == it[1] and found[1:] != said):
+        if found is None:
+            self._lacks(f"{where} {it[0]}")
+        elif found[0] == it[1] and found[1:] != said:
             self.report.differ(f"{where} {it[0]}")
+
+    def _lacks(self, what: str) -> None:
+        if not self.rows_may_lack:
+            self.report.differ(what)
 
     def _invariants(self) -> None:
         """What must hold over the whole database, whatever files are left."""
