@@ -142,7 +142,7 @@ def _subject(name: str, conn: sqlite3.Connection) -> Subject:
     own = {row[0].lower(): row[0] for row in rows}
     if name.lower() not in own:
         known = dict.fromkeys([*canned.names("view"), *canned.names("query"), *own.values()])
-        raise unknown("view or query", name, known, "`ctxdb query --list` shows all")
+        raise unknown("view, query or table", name, known, "`ctxdb query --list` shows all")
     # A table, or a view that somebody made: what it has tells what it can be narrowed by.
     name = own[name.lower()]
     sql = f"SELECT * FROM {quoted(name)}"  # noqa: S608
