@@ -64,3 +64,19 @@ def test_the_database_describes_every_view(empty: Path) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         told = conn.execute("SELECT name, \"column\" FROM schema_docs WHERE kind = 'view'")
         assert {(v.name, c) for v in VIEWS for c in ("", *v.columns)} == set(told.fetchall())
+
+
+def test_a_column_that_has_only_certain_values_names_them(empty: Path) -> None:
+    """Who reads schema_docs does not see the CHECK."""
+    with closing(sqlite3.connect(empty)) as conn:
+        docs = 'SELECT name, "column", description FROM schema_docs'
+        told = {(name, column): words for name, column, words in conn.execute(docs)}
+        tables = conn.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    checked = 0
+    certain = re.compile(r"^  (\w+) .*?CHECK \(((?:\w+ = '.*?'[ )OR]*)+)", re.MULTILINE)
+    for table, sql in tables:
+        for column, values in certain.findall(sql):
+            for value in re.findall(r"'(\w+)'", values):
+                assert re.search(rf"\b{value}\b", told[table, column]), (table, column, value)
+                checked += 1
+    assert checked > 50
