@@ -31,6 +31,18 @@ def test_every_column_is_described_in_order(empty: Path, view: canned.Canned) ->
 
 
 @BY_NAME
+def test_what_is_said_of_a_column_names_columns_that_are_there(
+    empty: Path, view: canned.Canned
+) -> None:
+    with closing(sqlite3.connect(empty)) as conn:
+        sql = "SELECT DISTINCT \"column\" FROM schema_docs WHERE kind = 'table'"
+        of_tables = {column for (column,) in conn.execute(sql)}
+    of_views = {column for one in VIEWS for column in one.columns}
+    named = {word for text in view.columns.values() for word in re.findall(r"\w+_\w+", text)}
+    assert (named & of_views) - of_tables <= set(view.columns)
+
+
+@BY_NAME
 def test_it_runs_on_a_database_without_rows(empty: Path, view: canned.Canned) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         rows = conn.execute(f"SELECT * FROM {view.name}").fetchall()
