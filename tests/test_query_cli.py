@@ -110,6 +110,8 @@ def test_one_of_the_list_in_full() -> None:
     assert "bytes_behind" in told
     assert "--since" in told
     assert "did you mean ingest_health" in refused("--list", "ingest_helth")
+    # What a query wants to be told can be given as an option.
+    assert "Options: --since, --until, --project, --session, --sort" in query("--list", "standup")
 
 
 def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
@@ -126,6 +128,7 @@ def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
     ("args", "hint"),
     [
         (["tool_stat"], "did you mean tool_stats"),
+        (["standup", "--model", "opus"], "only by --since, --until, --project, --session"),
         (["tool_stats", "--columns", "cals"], "did you mean calls"),
         (["tool_stats", "--sort", "cals"], "did you mean calls"),
         (["prompts", "--since", "soon"], "7d"),

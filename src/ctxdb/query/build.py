@@ -276,7 +276,7 @@ def _showing(usual: str) -> str:
 def _filters(subject: Subject, option: str) -> tuple[canned.Filter, ...]:
     found = subject.filters.get(option)
     if found is None:
-        can = ", ".join(f"--{name}" for name in canned.FILTERS if name in subject.filters)
+        can = ", ".join(canned.options(subject.filters, subject.params))
         why = f"only by {can}" if can else "nor by any other option"
         raise UsageError(f"{subject.name} cannot be narrowed by --{option}, {why}")
     return found

@@ -106,9 +106,8 @@ def describe(name: str) -> Iterator[str]:
             default = "must be given" if param.default is None else f"default {param.default}"
             yield f"  {param.name}: {param.words} ({default})"
     yield from _columns(one.columns)
-    options = [f"--{option}" for option in canned.FILTERS if option in one.filters]
     yield ""
-    yield "Options: " + ", ".join([*options, "--sort", "--columns", "--limit", "--format"])
+    yield "Options: " + ", ".join([*one.options, "--sort", "--columns", "--limit", "--format"])
     if one.period:
         yield f"Shows the last {one.period.removesuffix('d')} days unless told otherwise."
     if one.example:
