@@ -128,6 +128,7 @@ def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
     ("args", "hint"),
     [
         (["tool_stat"], "did you mean tool_stats"),
+        (["daily_usage", "--since", "today", "--until", "3d"], "--until 3d ends before"),
         (["standup", "--model", "opus"], "only by --since, --until, --project, --session"),
         (["tool_stats", "--columns", "cals"], "did you mean calls"),
         (["tool_stats", "--sort", "cals"], "did you mean calls"),

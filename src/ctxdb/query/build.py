@@ -81,6 +81,7 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     if is_sql(ask.what):
         return _sql(ask)
     subject = _subject(ask.what.replace("-", "_"), conn)
+    period.bounds(ask.since, ask.until)
     values, narrowing, equal, usual = _values(subject, ask, conn)
     if not usual and not equal:
         usual = _default_period(subject, narrowing, ask)
