@@ -10,7 +10,7 @@ CREATE TABLE projects (
   path TEXT NOT NULL UNIQUE, -- the cwd that a session began in
   name TEXT NOT NULL, -- last part of repo_path: what a person would call it
   repo_path TEXT NOT NULL, -- path without a worktree suffix (/.worktrees/x, /.claude/worktrees/x), or worktree-state's original path
-  path_source TEXT NOT NULL CHECK (path_source = 'cwd' OR path_source = 'sessions_index' OR path_source = 'dir_name') -- how path is known; dir_name is a guess from the folder's name
+  path_source TEXT NOT NULL CHECK (path_source = 'cwd' OR path_source = 'sessions_index' OR path_source = 'dir_name') -- how path is known: cwd, sessions_index, or dir_name, which is a guess from the folder's name
 );
 
 -- Claude Code sessions: one row per session uuid, kept after the transcript is gone.
@@ -18,7 +18,7 @@ CREATE TABLE sessions (
   id TEXT PRIMARY KEY, -- the session's uuid
   project_id INTEGER REFERENCES projects(id), -- the project it began in
   title TEXT, -- what to call it: custom title, AI title, summary or first prompt
-  title_source TEXT CHECK (title_source = 'custom' OR title_source = 'ai' OR title_source = 'summary' OR title_source = 'prompt'), -- where title comes from
+  title_source TEXT CHECK (title_source = 'custom' OR title_source = 'ai' OR title_source = 'summary' OR title_source = 'prompt'), -- where title comes from: custom, ai, summary or prompt
   slug TEXT, -- Claude Code's nickname for it, such as soft-purring-owl
   first_prompt TEXT, -- the first thing a human asked in it
   cwd TEXT, -- first working directory of the main thread
@@ -28,7 +28,7 @@ CREATE TABLE sessions (
   started_at TEXT, -- first timestamp of its own messages, subagents included
   ended_at TEXT, -- last timestamp of its own messages, subagents included
   parent_session_id TEXT, -- the session it continues; need not be in the database
-  relation TEXT CHECK (relation = 'resume' OR relation = 'fork' OR relation = 'clear'), -- how it continues its parent
+  relation TEXT CHECK (relation = 'resume' OR relation = 'fork' OR relation = 'clear'), -- how it continues its parent: resume, fork or clear; NULL when it continues none
   source_deleted_at TEXT, -- when its transcript was found to be gone
   shares_entries INTEGER NOT NULL DEFAULT 0, -- 1 when entries of it stand in other sessions too
   first_unshared_at TEXT -- earliest timestamp of an entry that stands in no other session; decides who owns shared ones
@@ -48,7 +48,7 @@ CREATE TABLE source_files (
   lines INTEGER NOT NULL DEFAULT 0, -- newline-ended lines taken in, blank ones included
   bad_lines INTEGER NOT NULL DEFAULT 0, -- of these, lines that could not be read
   skipped_lines INTEGER NOT NULL DEFAULT 0, -- of these, lines left out on purpose
-  state TEXT NOT NULL DEFAULT 'new' CHECK (state = 'new' OR state = 'ok' OR state = 'partial' OR state = 'unreadable' OR state = 'missing'), -- ok, partial (an unfinished last line waits), unreadable, missing
+  state TEXT NOT NULL DEFAULT 'new' CHECK (state = 'new' OR state = 'ok' OR state = 'partial' OR state = 'unreadable' OR state = 'missing'), -- new (not read yet), ok, partial (an unfinished last line waits), unreadable or missing
   first_seen_at TEXT, -- when ctxdb first saw it
   last_read_at TEXT, -- when lines were last taken in
   missing_since TEXT, -- when it was found to be gone
@@ -93,7 +93,7 @@ CREATE TABLE agents (
   id INTEGER PRIMARY KEY, -- surrogate key
   session_id TEXT NOT NULL REFERENCES sessions(id), -- the session it worked for
   agent_id TEXT NOT NULL, -- the agent's own id; side-<uuid> for a sidechain of version 1.0
-  kind TEXT NOT NULL CHECK (kind = 'task' OR kind = 'sidechain' OR kind = 'compact' OR kind = 'prompt_suggestion' OR kind = 'warmup' OR kind = 'workflow' OR kind = 'teammate'), -- what sort of agent
+  kind TEXT NOT NULL CHECK (kind = 'task' OR kind = 'sidechain' OR kind = 'compact' OR kind = 'prompt_suggestion' OR kind = 'warmup' OR kind = 'workflow' OR kind = 'teammate'), -- what sort of agent: task, sidechain (of version 1.0), compact, prompt_suggestion, warmup, workflow or teammate
   agent_type TEXT, -- Explore, general-purpose, ...
   description TEXT, -- the task in a few words
   tool_use_id TEXT, -- the call that started it
@@ -101,7 +101,7 @@ CREATE TABLE agents (
   depth INTEGER, -- 1 when the main thread started it
   turn_id INTEGER REFERENCES turns(id), -- the human request that led to it
   model TEXT, -- the model it ran on
-  status TEXT NOT NULL CHECK (status = 'completed' OR status = 'failed' OR status = 'running' OR status = 'launched' OR status = 'unknown'), -- how it ended, as far as is known
+  status TEXT NOT NULL CHECK (status = 'completed' OR status = 'failed' OR status = 'running' OR status = 'launched' OR status = 'unknown'), -- how it ended, as far as is known: completed, failed, running (no result yet), launched (in the background, its end is not known) or unknown
   started_at TEXT, -- first timestamp of its messages
   ended_at TEXT, -- last timestamp of its messages
   UNIQUE (session_id, agent_id)
@@ -136,7 +136,7 @@ CREATE TABLE turns (
   id INTEGER PRIMARY KEY, -- surrogate key
   session_id TEXT REFERENCES sessions(id), -- session
   ordinal INTEGER NOT NULL DEFAULT 0, -- counts a session's own turns from 1
-  kind TEXT NOT NULL CHECK (kind = 'prompt' OR kind = 'command' OR kind = 'shell' OR kind = 'queued' OR kind = 'sdk'), -- how it was asked
+  kind TEXT NOT NULL CHECK (kind = 'prompt' OR kind = 'command' OR kind = 'shell' OR kind = 'queued' OR kind = 'sdk'), -- how it was asked: prompt, command (/name), shell (!), queued (while the agent worked) or sdk (by a program)
   prompt TEXT NOT NULL, -- the human's own words
   started_at TEXT, -- when it was asked
   ended_at TEXT, -- last timestamp of what it led to
@@ -158,7 +158,7 @@ CREATE TABLE messages (
   agent_id TEXT, -- agent that said it, NULL for the main thread
   turn_id INTEGER REFERENCES turns(id), -- the human request it belongs to
   parent_uuid TEXT, -- uuid of the nearest stored ancestor
-  type TEXT NOT NULL CHECK (type = 'user' OR type = 'assistant' OR type = 'system' OR type = 'attachment'), -- the entry's type
+  type TEXT NOT NULL CHECK (type = 'user' OR type = 'assistant' OR type = 'system' OR type = 'attachment'), -- the entry's type: user, assistant, system or attachment
   subtype TEXT, -- assistant: text, thinking, tool_use, server_tool_use or mixed; system and attachment: their own
   kind TEXT NOT NULL, -- human, command, shell, command_output, tool_result, meta, compact_summary, interruption, notification, agent_prompt, assistant, synthetic, system, attachment
   timestamp TEXT, -- when, UTC
@@ -248,7 +248,7 @@ CREATE TABLE tool_uses (
   finished_at TEXT, -- time of the line with the result
   duration_ms INTEGER, -- finished minus started, approval included
   tool_ms INTEGER, -- the tool's own figure, where it gives one
-  status TEXT NOT NULL DEFAULT 'pending' CHECK (status = 'ok' OR status = 'error' OR status = 'rejected' OR status = 'interrupted' OR status = 'pending'), -- how it ended
+  status TEXT NOT NULL DEFAULT 'pending' CHECK (status = 'ok' OR status = 'error' OR status = 'rejected' OR status = 'interrupted' OR status = 'pending'), -- how it ended: ok, error, rejected (by a person or a rule), interrupted, or pending (no result)
   is_error INTEGER, -- 1 when the result says so; NULL without a result
   exit_code INTEGER, -- of a shell command
   result_text TEXT, -- text of the result
@@ -286,7 +286,7 @@ CREATE TABLE files_touched (
   project_id INTEGER REFERENCES projects(id), -- the session's project
   path TEXT NOT NULL, -- path as the tool was given it
   relative_path TEXT, -- path relative to projects.path, NULL outside of it
-  operation TEXT NOT NULL CHECK (operation = 'read' OR operation = 'create' OR operation = 'write' OR operation = 'edit' OR operation = 'notebook_edit' OR operation = 'delete' OR operation = 'mention' OR operation = 'snapshot'), -- what was done
+  operation TEXT NOT NULL CHECK (operation = 'read' OR operation = 'create' OR operation = 'write' OR operation = 'edit' OR operation = 'notebook_edit' OR operation = 'delete' OR operation = 'mention' OR operation = 'snapshot'), -- what was done: read, create, write, edit, notebook_edit, delete, mention (with @) or snapshot
   succeeded INTEGER, -- 1, 0, or NULL while there is no result
   lines_added INTEGER, -- lines added
   lines_removed INTEGER, -- lines removed
@@ -308,7 +308,7 @@ CREATE TABLE git_operations (
   tool_id INTEGER REFERENCES tool_uses(id), -- the call that did it; NULL for a PR known from a pr-link entry
   session_id TEXT REFERENCES sessions(id), -- session
   turn_id INTEGER REFERENCES turns(id), -- the human request it belongs to
-  kind TEXT NOT NULL CHECK (kind = 'commit' OR kind = 'push' OR kind = 'pr'), -- what was done
+  kind TEXT NOT NULL CHECK (kind = 'commit' OR kind = 'push' OR kind = 'pr'), -- what was done: commit, push or pr
   sha TEXT, -- commit
   branch TEXT, -- branch
   pr_number INTEGER, -- number of the pull request
@@ -394,7 +394,7 @@ CREATE TABLE prices (
   source TEXT, -- where the price is from
   confidence TEXT, -- how sure it is
   note TEXT, -- remarks
-  origin TEXT NOT NULL DEFAULT 'user' CHECK (origin = 'shipped' OR origin = 'user') -- ours or yours; yours wins
+  origin TEXT NOT NULL DEFAULT 'user' CHECK (origin = 'shipped' OR origin = 'user') -- shipped (ours) or user (yours, which wins)
 );
 CREATE INDEX prices_model ON prices(model);
 
@@ -443,7 +443,7 @@ CREATE TABLE line_counts (
   source_file_id INTEGER NOT NULL REFERENCES source_files(id), -- file
   type TEXT NOT NULL, -- entry type, empty when the line has none
   version TEXT NOT NULL, -- Claude Code version, empty when the line has none
-  outcome TEXT NOT NULL CHECK (outcome = 'stored' OR outcome = 'copy' OR outcome = 'skipped' OR outcome = 'bad'), -- what became of it
+  outcome TEXT NOT NULL CHECK (outcome = 'stored' OR outcome = 'copy' OR outcome = 'skipped' OR outcome = 'bad'), -- what became of it: stored, copy, skipped or bad
   reason TEXT NOT NULL, -- why it was skipped or bad, or what was mended; else empty
   lines INTEGER NOT NULL, -- how many
   PRIMARY KEY (source_file_id, type, version, outcome, reason)

@@ -21,3 +21,4 @@ SELECT c.session_id, m.id, 1, c.source_file_id, c.byte_start,
   m.session_id, c.uuid, m.type, m.kind, m.timestamp, m.agent_id, m.text
 FROM _shared_lines c
 JOIN messages m ON m.id = c.message_id
+ORDER BY session_id, source_file_id, byte_start

@@ -9,7 +9,7 @@
 --   model: model as the transcripts name it
 --   priced_model: model of the price list whose prices hold for it, NULL without one
 --   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
+--   output_tokens: output, thinking included; a lower bound unless output_is_final
 --   cache_write_5m_tokens: written to the 5-minute cache
 --   cache_write_1h_tokens: written to the 1-hour cache
 --   cache_read_tokens: read from the cache

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from builder import World, text
+from ctxdb import canned
 from ctxdb.model_ladder import candidates
 from ctxdb.query.build import Ask, build
-from ctxdb.uncertain import Sums
+from ctxdb.uncertain import SHARING, Sums
 from lab import Lab, empty_database, lab
 from pricelab import UNIT, answer, used
 from viewlab import ask, demo_database
@@ -213,6 +214,7 @@ def test_a_block_begins_at_the_hour_of_the_first_request_after_the_last(
 def test_blocks_lie_where_they_lie_whatever_is_asked(
     uses: Any, since: int | None, until: int | None, how: dict[str, str]
 ) -> None:
+    assume(since is None or until is None or since <= until)
     fits = {"project": ("session_id", "a"), "session": ("session_id", "a")}
     with memory(uses) as conn:
         for name in how:
@@ -477,6 +479,28 @@ def test_an_uncertain_sum_says_in_one_line_what_it_leaves_out() -> None:
         " missing`); the output of 1,234 requests is a lower bound, because the transcript never"
         " got the final count."
     )
+
+
+def test_where_rows_share_requests_the_rows_are_counted(demo: Path) -> None:
+    sums = Sums(["sha", "requests_unpriced", "requests_not_final"], "commits")
+    for row in (("a", 0, 9), ("b", 2, 9), ("c", 0, 0)):
+        sums.add(row)
+    assert sums.in_words() == (
+        "Uncertain: requests in 1 row of a model without a price are not in the cost (see `ctxdb"
+        " prices missing`); the output of requests in 2 rows is a lower bound, because the"
+        " transcript never got the final count."
+    )
+    # Of all others no request is in two rows.
+    adding_up = [
+        view.name
+        for view in canned.all_views()
+        if "requests_not_final" in view.columns and view.name not in SHARING
+    ]
+    with closing(sqlite3.connect(demo)) as conn:
+        (in_all,) = conn.execute("SELECT requests_not_final FROM overview").fetchone()
+        for name in adding_up:
+            (found,) = conn.execute(f"SELECT sum(requests_not_final) FROM {name}").fetchone()
+            assert (found or 0) <= in_all, name
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"### ctxdb {command}\n" in CLI_DOCS
 
 
+def test_every_variable_of_the_environment_is_documented() -> None:
+    source = "".join(path.read_text() for path in (CHECKOUT / "src").rglob("*.py"))
+    read = set(re.findall(r"(?:environ\.get\(|environ\[|_xdg\(environ, )\"([A-Z_]+)\"", source))
+    not_settings = {"TERM", "CTXDB_TEST_KILL"}
+    assert {"CTXDB_DB", "XDG_DATA_HOME", "NO_COLOR", "PAGER"} <= read
+    assert [name for name in sorted(read - not_settings) if f"`{name}`" not in CLI_DOCS] == []
+
+
 def test_every_test_that_the_readme_names_exists() -> None:
     named = re.findall(r"`(test_\w+\.py)::(test_\w+)`", README)
     assert named

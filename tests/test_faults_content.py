@@ -773,7 +773,7 @@ def test_bad_lines_are_named_by_status(world: World, tmp_path: Path) -> None:
     """A person meets cases 12 to 23 here."""
     world.write(line(0) + b"torn {\n" + lines(1))
     done = world.cli("sync")
-    assert "1 lines could not be read; `ctxdb status` names them." in done.stdout
+    assert "1 line could not be read; `ctxdb status` tells which." in done.stdout
     shown = world.cli("status").stdout
     assert f"{world.main} at byte {len(line(0))}" in shown
     assert "torn {" not in shown

@@ -350,6 +350,18 @@ def test_a_dot_is_the_project_of_this_folder(
     assert project_ids(db, ".") == [3]
 
 
+def test_a_project_is_found_by_a_link_to_its_folder_too(
+    db: sqlite3.Connection, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "disk/app/deep").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    db.execute("UPDATE projects SET path = ? WHERE id = 3", (str(tmp_path / "disk/app"),))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for text in (str(tmp_path / "link/app"), "~/link/app", "./link/app", "./link/app/deep"):
+        assert project_ids(db, text) == [3]
+
+
 def test_a_part_of_a_path_may_begin_with_a_dot(
     db: sqlite3.Connection, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,12 +87,18 @@ def test_data_goes_to_stdout_and_all_else_to_stderr(db: Path) -> None:
     assert len(found) > 10
 
 
-def test_the_list_has_every_view_and_its_question() -> None:
+def test_the_list_has_every_view_query_and_table_in_words(db: Path) -> None:
     from ctxdb import canned
 
     found = json.loads(query("--list", "--format", "json"))
+    docs = query(
+        "SELECT name FROM schema_docs WHERE kind = 'table' AND \"column\" = ''", "-f", "csv"
+    )
+    tables = docs.split()[1:]
     names = [*canned.names("view"), *canned.names("query")]
-    assert [one["name"] for one in found] == names
+    assert [one["name"] for one in found][: len(names)] == names
+    assert sorted(one["name"] for one in found if one["kind"] == "table") == tables
+    names += tables
     assert all(one["question"] for one in found)
     told = query("--list", env=os.environ | {"COLUMNS": "70"})
     assert all(name in told for name in names)
@@ -104,12 +110,26 @@ def test_one_of_the_list_in_full() -> None:
     assert "bytes_behind" in told
     assert "--since" in told
     assert "did you mean ingest_health" in refused("--list", "ingest_helth")
+    # What a query wants to be told can be given as an option.
+    assert "Options: --since, --until, --project, --session, --sort" in query("--list", "standup")
+
+
+def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
+    told = query("--list", "tool_uses")
+    sql = "SELECT \"column\", description FROM schema_docs WHERE name = 'tool_uses'"
+    for column, words in csv.reader(io.StringIO(query(sql, "-f", "csv"))):
+        if column != "column":
+            assert words in told
+            assert column in told
+    assert "did you mean tool_uses" in refused("--list", "tool_use")
 
 
 @pytest.mark.parametrize(
     ("args", "hint"),
     [
         (["tool_stat"], "did you mean tool_stats"),
+        (["daily_usage", "--since", "today", "--until", "3d"], "--until 3d ends before"),
+        (["standup", "--model", "opus"], "only by --since, --until, --project, --session"),
         (["tool_stats", "--columns", "cals"], "did you mean calls"),
         (["tool_stats", "--sort", "cals"], "did you mean calls"),
         (["prompts", "--since", "soon"], "7d"),

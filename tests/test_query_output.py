@@ -381,6 +381,13 @@ def test_what_lies_too_far_apart_or_ends_with_the_calendar_is_not_filled_in() ->
         assert [line.split()[0] for line in lines[1:]] == there
 
 
+def test_days_without_a_row_are_there_over_years_too() -> None:
+    rows: list[Row] = [(f"202{year}-06-10", 7.0) for year in (5, 6, 7)]
+    lines = draw(["day", "cost_usd"], rows, 80)
+    assert lines[-1].strip() == "(each column is the mean of 11)"  # 731 days
+    assert [at for at, sign in enumerate(lines[-4]) if sign == "█"] == [7, 40, 73]
+
+
 def test_sums_of_equal_labels_are_sorted_as_the_rows_were() -> None:
     rows: list[Row] = [("web", 5), ("cli", 4), ("cli", 3), ("api", 2), ("cli", 1)]
     for given_, wanted in (
@@ -431,6 +438,19 @@ def test_a_week_is_a_map_of_hours() -> None:
     assert lines[2].count("█") == 2
     assert lines[2].count("░") == 2
     assert lines[3].startswith("Friday")
+
+
+@pytest.mark.parametrize("room", [77, 76, 55, 40, 30])
+def test_charts_fit_a_narrow_terminal(room: int) -> None:
+    week: list[Row] = [("Mon", hour, 1) for hour in range(24)]
+    lines = draw(["weekday", "hour", "turns"], week, room)
+    assert all(width(line) <= room for line in lines)
+    assert lines[2].count("█") == (48 if room >= 55 else 24)
+    assert lines[1].split() == ["0", "3", "6", "9", "12", "15", "18", "21"]
+    models: list[Row] = [(f"claude-opus-4-{n}-20250514", n * 100.0) for n in range(1, 4)]
+    bars = draw(["model", "cost_usd"], models, room)
+    assert all(width(line) <= room for line in bars)
+    assert room < 40 or len({line.split()[0] for line in bars[1:]}) == 3
 
 
 def test_what_cannot_be_drawn_is_said() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxdb.errors import UsageError
-from ctxdb.query.period import day, since, until
+from ctxdb.query.period import bounds, day, since, until
 
 NOW = datetime.fromisoformat("2026-11-18T15:30")  # a Wednesday, local time
 
@@ -92,6 +92,19 @@ def test_all_is_no_bound() -> None:
 def test_nonsense_is_refused_with_examples(word: str) -> None:
     with pytest.raises(UsageError, match="7d, 24h"):
         since(word, NOW)
+
+
+def test_a_period_that_ends_before_it_begins_is_refused() -> None:
+    with pytest.raises(UsageError, match="--until 2026-06 ends before --since 2026-08 begins"):
+        bounds("2026-08", "2026-06")
+    first, last = bounds("2026-08", "2026-08")
+    assert first is not None
+    assert last is not None
+    assert first < last
+    assert bounds("all", "2026-08") == (None, last)
+    assert bounds("2026-08", None) == (first, None)
+    moment = "2026-08-20T03:00:00.000Z"
+    assert bounds(moment, moment) == (moment, moment)  # what went on just then
 
 
 def test_days_are_local_also_when_the_clocks_change(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,17 +128,28 @@ def test_the_first_sync_says_what_it_did_and_the_second_that_there_is_nothing_ne
     first = ctxdb("sync")
     assert first.returncode == 0
     assert re.fullmatch(
-        r"Read 40 new lines \(\d+ kB\) from 1 files in [\d.]+ s\.\nFiles: 1 new\.\n", first.stdout
+        r"Read 40 new lines \(\d+ kB\) in [\d.]+ s; looked at 1 file\.\nFiles: 1 new\.\n",
+        first.stdout,
     )
     assert "keeps what it has read" in first.stderr
     before = world.db.read_bytes()
     second = ctxdb("sync")
     assert second.returncode == 0
-    assert re.fullmatch(r"Nothing new in 1 files \([\d.]+ s\)\.\n", second.stdout)
+    assert re.fullmatch(r"Nothing new in 1 file \([\d.]+ s\)\.\n", second.stdout)
     assert second.stderr == ""
     assert world.db.read_bytes() == before
     assert not world.db.with_name("ctxdb.db-wal").exists()
     world.settled(range(40))
+
+
+def test_files_that_had_nothing_new_are_not_said_to_have_been_read(world: World) -> None:
+    world.write(lines(*range(40)))
+    world.write(lines(40), world.main.with_name("other.jsonl"))
+    done("sync")
+    world.append(lines(41))
+    said = done("sync")
+    wanted = r"Read 1 new line \(\d+ B\) in [\d.]+ s; looked at 2 files\.\nFiles: 1 grown\.\n"
+    assert re.fullmatch(wanted, said)
 
 
 def test_a_later_sync_reads_only_what_is_new(world: World) -> None:
@@ -195,7 +206,7 @@ def test_quiet_says_nothing_at_all(world: World) -> None:
 def test_status_names_bad_lines_and_files_with_their_place(world: World) -> None:
     bad = line(1)[:60] + b"\n"
     world.write(line(0) + bad + line(2) + b"[]\n")
-    assert "2 lines could not be read; `ctxdb status` names them." in done("sync")
+    assert "2 lines could not be read; `ctxdb status` tells which." in done("sync")
     shown = done("status")
     assert "2 unreadable lines, 0 unreadable files" in shown
     assert f"torn: {world.main} at byte {len(line(0))}\n" in shown
@@ -366,7 +377,7 @@ def test_with_wait_it_says_for_whom_it_waits_and_then_does_its_work(world: World
         assert waiting.poll() is None
     said, errors = waiting.communicate(timeout=30)
     assert waiting.returncode == 0
-    assert said.startswith("Read 1 new lines")
+    assert said.startswith("Read 1 new line (")
     assert "Waiting" not in errors
     world.settled([0])
 

@@ -109,6 +109,19 @@ def test_a_transcript_that_has_grown_since_is_as_right_as_before() -> None:
     assert report.ok
 
 
+def test_an_unfinished_last_line_is_not_for_the_next_sync() -> None:
+    world, session, _ = two_sessions()
+    name = next(name for name in world.contents() if session.session in name)
+    with synced(world) as one:
+        one.append(name, b'{"half')
+        report = checked(one)
+    assert (report.files_behind, report.files_partial) == (0, 1)
+    assert report.ok
+    said = "\n".join(report.lines())
+    assert "1 unfinished last line not counted" in said
+    assert "next sync" not in said
+
+
 def test_a_line_that_is_huge_is_compared_too() -> None:
     world, session, _ = two_sessions()
     session.prompt("long " * (1 << 20))

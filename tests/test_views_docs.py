@@ -31,6 +31,18 @@ def test_every_column_is_described_in_order(empty: Path, view: canned.Canned) ->
 
 
 @BY_NAME
+def test_what_is_said_of_a_column_names_columns_that_are_there(
+    empty: Path, view: canned.Canned
+) -> None:
+    with closing(sqlite3.connect(empty)) as conn:
+        sql = "SELECT DISTINCT \"column\" FROM schema_docs WHERE kind = 'table'"
+        of_tables = {column for (column,) in conn.execute(sql)}
+    of_views = {column for one in VIEWS for column in one.columns}
+    named = {word for text in view.columns.values() for word in re.findall(r"\w+_\w+", text)}
+    assert (named & of_views) - of_tables <= set(view.columns)
+
+
+@BY_NAME
 def test_it_runs_on_a_database_without_rows(empty: Path, view: canned.Canned) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         rows = conn.execute(f"SELECT * FROM {view.name}").fetchall()
@@ -64,3 +76,19 @@ def test_the_database_describes_every_view(empty: Path) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         told = conn.execute("SELECT name, \"column\" FROM schema_docs WHERE kind = 'view'")
         assert {(v.name, c) for v in VIEWS for c in ("", *v.columns)} == set(told.fetchall())
+
+
+def test_a_column_that_has_only_certain_values_names_them(empty: Path) -> None:
+    """Who reads schema_docs does not see the CHECK."""
+    with closing(sqlite3.connect(empty)) as conn:
+        docs = 'SELECT name, "column", description FROM schema_docs'
+        told = {(name, column): words for name, column, words in conn.execute(docs)}
+        tables = conn.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+    checked = 0
+    certain = re.compile(r"^  (\w+) .*?CHECK \(((?:\w+ = '.*?'[ )OR]*)+)", re.MULTILINE)
+    for table, sql in tables:
+        for column, values in certain.findall(sql):
+            for value in re.findall(r"'(\w+)'", values):
+                assert re.search(rf"\b{value}\b", told[table, column]), (table, column, value)
+                checked += 1
+    assert checked > 50

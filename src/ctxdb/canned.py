@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from ctxdb.assets import asset_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 Kind = Literal["view", "query"]
@@ -66,6 +66,17 @@ class Canned(NamedTuple):
     filters: Mapping[str, tuple[Filter, ...]]
     period: str | None
     sql: str  # with its comments, without a semicolon at the end
+
+    @property
+    def options(self) -> list[str]:
+        """Options of the command line that narrow it."""
+        return options(self.filters, self.params)
+
+
+def options(filters: Iterable[str], params: Iterable[Param]) -> list[str]:
+    """Options that narrow what has these; what a parameter wants can be given as one, too."""
+    names = {*filters, *(param.name for param in params)}
+    return [f"--{name}" for name in FILTERS if name in names]
 
 
 def parse(name: str, kind: Kind, text: str) -> Canned:

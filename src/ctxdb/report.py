@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
 from ctxdb.progress import human_bytes
+from ctxdb.units import counted
 
 
 @dataclass(slots=True)
@@ -39,11 +40,11 @@ class SyncReport:
             return
         if self.lines_read:
             yield (
-                f"Read {self.lines_read:,} new lines ({human_bytes(self.bytes_read)}) from"
-                f" {self.files:,} files in {self.seconds:.1f} s."
+                f"Read {counted(self.lines_read, 'new line')} ({human_bytes(self.bytes_read)})"
+                f" in {self.seconds:.1f} s; looked at {counted(self.files, 'file')}."
             )
         else:
-            yield f"Nothing new in {self.files:,} files ({self.seconds:.2f} s)."
+            yield f"Nothing new in {counted(self.files, 'file')} ({self.seconds:.2f} s)."
         kinds = (
             ("new", self.new_files),
             ("grown", self.grown_files),
@@ -54,7 +55,8 @@ class SyncReport:
         if any(n for _, n in kinds):
             yield "Files: " + ", ".join(f"{n:,} {name}" for name, n in kinds if n) + "."
         if self.bad_lines:
-            yield f"{self.bad_lines:,} lines could not be read; `ctxdb status` names them."
+            bad = counted(self.bad_lines, "line")
+            yield f"{bad} could not be read; `ctxdb status` tells which."
         for problem in self.problems[:10]:
             yield f"Could not read {problem}"
         if len(self.problems) > 10:

@@ -88,7 +88,7 @@ def read_block(
 
 def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) -> Block | None:
     """The one line at ``start``, known to hold no newline before ``searched``."""
-    newline = _find_newline(fd, searched)
+    newline = find_newline(fd, searched)
     if newline < 0:
         return None
     length = newline + 1 - start
@@ -109,7 +109,7 @@ def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) ->
     return Block([(start, length, data)], [], newline + 1) if data is not None else None
 
 
-def _find_newline(fd: int, at: int) -> int:
+def find_newline(fd: int, at: int) -> int:
     """Offset of the first newline at or after ``at``; -1 when there is none."""
     while chunk := os.pread(fd, STEP_BYTES, at):
         found = chunk.find(b"\n")

@@ -8,52 +8,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctxdb.units import counted
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 UNPRICED = "requests_unpriced"
 NOT_FINAL = "requests_not_final"
 LEFT_OUT = (UNPRICED, NOT_FINAL)  # the columns that count what a sum does not know
+# Rows of these share requests: commits and files those of a turn, reasons those they both hold for.
+# Added up, a request would count as often as it is there.
+SHARING = frozenset({"commits", "cost_of_file", "usage_audit"})
 
 
 class Sums:
-    """Adds up what the rows of an answer leave out."""
+    """Adds up what the rows of an answer leave out; of a name in SHARING, counts such rows."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._places = {name: columns.index(name) for name in LEFT_OUT if name in columns}
+    def __init__(self, columns: Sequence[str], name: str = "") -> None:
+        self._places = {one: columns.index(one) for one in LEFT_OUT if one in columns}
         self._sums = dict.fromkeys(LEFT_OUT, 0)
+        self._is_shared = name in SHARING
 
     def add(self, row: Sequence[Any]) -> None:
         """Count one row."""
         for name, place in self._places.items():
             if isinstance(row[place], int):
-                self._sums[name] += row[place]
+                self._sums[name] += bool(row[place]) if self._is_shared else row[place]
 
     def in_words(self) -> str | None:
         """One line on what the rows leave out, or None when they are certain."""
-        return _in_words(self._sums[UNPRICED], self._sums[NOT_FINAL])
+        unpriced, not_final = self._sums[UNPRICED], self._sums[NOT_FINAL]
+        said = []
+        if unpriced:
+            said.append(
+                f"{self._requests(unpriced)} of a model without a price"
+                f" {'is' if unpriced == 1 and not self._is_shared else 'are'} not in the cost"
+                " (see `ctxdb prices missing`)"
+            )
+        if not_final:
+            said.append(
+                f"the output of {self._requests(not_final)} is a lower bound, because the"
+                " transcript never got the final count"
+            )
+        return f"Uncertain: {'; '.join(said)}." if said else None
 
-
-def _in_words(unpriced: int, not_final: int) -> str | None:
-    said = []
-    if unpriced:
-        said.append(
-            f"{_requests(unpriced)} of a model without a price {_is_are(unpriced)} not in the cost"
-            " (see `ctxdb prices missing`)"
-        )
-    if not_final:
-        said.append(
-            f"the output of {_requests(not_final)} is a lower bound, because the transcript never"
-            " got the final count"
-        )
-    if not said:
-        return None
-    return f"Uncertain: {'; '.join(said)}."
-
-
-def _requests(number: int) -> str:
-    return f"{number:,} request{'' if number == 1 else 's'}"
-
-
-def _is_are(number: int) -> str:
-    return "is" if number == 1 else "are"
+    def _requests(self, number: int) -> str:
+        if self._is_shared:
+            return f"requests in {counted(number, 'row')}"
+        return counted(number, "request")

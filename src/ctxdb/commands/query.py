@@ -62,7 +62,7 @@ def query(
     plot: Annotated[bool, Option("--plot", help="Draw a chart instead of a table.")] = False,
     list_all: Annotated[
         bool,
-        Option("--list", "-l", help="List views and queries; with NAME, describe that one."),
+        Option("--list", "-l", help="List views, queries and tables; with NAME, describe it."),
     ] = False,
     raw: Annotated[
         bool,

@@ -141,7 +141,7 @@ def _times(since: str | None, until: str | None) -> tuple[str | None, str | None
         return None, None
     from ctxdb.query import period
 
-    return period.since(since) if since else None, period.until(until) if until else None
+    return period.bounds(since, until)
 
 
 def _print(

@@ -73,7 +73,7 @@ def _running(health: Health) -> Iterator[str]:
     lag = "" if health.lag_ms is None else f", lag {health.lag_ms:,.0f} ms"
     most = "" if health.max_lag_ms is None else f" (at most {health.max_lag_ms:,.0f} lately)"
     yield (
-        f"             {health.lines:,} lines in {health.turns:,} turns,"
+        f"             {health.lines:,} lines in {health.turns:,} rounds,"  # turns are people's
         f" {health.pending:,} files waiting{lag}{most}"
     )
     lost = f", lost events {health.overflows:,} times" if health.overflows else ""

@@ -81,6 +81,7 @@ def build(ask: Ask, conn: sqlite3.Connection) -> Statement:
     if is_sql(ask.what):
         return _sql(ask)
     subject = _subject(ask.what.replace("-", "_"), conn)
+    period.bounds(ask.since, ask.until)
     values, narrowing, equal, usual = _values(subject, ask, conn)
     if not usual and not equal:
         usual = _default_period(subject, narrowing, ask)
@@ -142,7 +143,7 @@ def _subject(name: str, conn: sqlite3.Connection) -> Subject:
     own = {row[0].lower(): row[0] for row in rows}
     if name.lower() not in own:
         known = dict.fromkeys([*canned.names("view"), *canned.names("query"), *own.values()])
-        raise unknown("view or query", name, known, "`ctxdb query --list` shows all")
+        raise unknown("view, query or table", name, known, "`ctxdb query --list` shows all")
     # A table, or a view that somebody made: what it has tells what it can be narrowed by.
     name = own[name.lower()]
     sql = f"SELECT * FROM {quoted(name)}"  # noqa: S608
@@ -276,7 +277,7 @@ def _showing(usual: str) -> str:
 def _filters(subject: Subject, option: str) -> tuple[canned.Filter, ...]:
     found = subject.filters.get(option)
     if found is None:
-        can = ", ".join(f"--{name}" for name in canned.FILTERS if name in subject.filters)
+        can = ", ".join(canned.options(subject.filters, subject.params))
         why = f"only by {can}" if can else "nor by any other option"
         raise UsageError(f"{subject.name} cannot be narrowed by --{option}, {why}")
     return found

@@ -37,6 +37,15 @@ def until(text: str, now: datetime | None = None) -> str | None:
     return None if found is None else _utc(found[1])
 
 
+def bounds(begin: str | None, end: str | None) -> tuple[str | None, str | None]:
+    """Both at once; a period that ends before it begins is a mistake, and no empty answer."""
+    first = None if begin is None else since(begin)
+    last = None if end is None else until(end)
+    if first is not None and last is not None and first > last:
+        raise UsageError(f"--until {end} ends before --since {begin} begins")
+    return first, last
+
+
 def day(text: str, now: datetime | None = None) -> str:
     """The UTC text of the midnight that a day begins with; a longer or shorter time is none."""
     found = _stretch(text, now)

@@ -30,8 +30,11 @@ HEIGHT = 12  # lines of a chart of columns
 BARS = 45  # points that are drawn as bars, one a line
 LABEL = 28  # columns that a name of a point can have; more where bars have room
 BAR = 24  # columns that bars keep beside long names
+LEAST_BAR = 8  # and on a narrow page, where names give way
 SCALE = 9  # widest figure beside a chart of columns
-MOST_STEPS = 400  # more days, weeks or months than this are not filled in
+# More days, weeks or months than this are not filled in. Eleven years of days are somebody's
+# history; the 57 since 1970 are a clock that was not set, and would leave nothing else to see.
+MOST_STEPS = 4000
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
@@ -44,7 +47,7 @@ def draw(names: Sequence[str], rows: Sequence[Row], columns: int | None) -> list
     room = columns or WIDTH
     lower = [name.lower() for name in names]
     if "weekday" in lower and "hour" in lower:
-        return _week(lower, rows)
+        return _week(lower, rows, room)
     x, y = _axes(names, rows)
     kind = kind_of(names[y])
     points: dict[str, float] = {}
@@ -204,9 +207,10 @@ def _ends(text: str, columns: int) -> str:
 def _bars(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
     figures = [shown(value, kind) for _, value in series]
     right = max(map(width, figures))
-    labels = _labels(series, max(LABEL, room - right - 4 - BAR))
+    beside = room - right - 4
+    labels = _labels(series, max(beside - BAR, min(LABEL, beside - LEAST_BAR), 1))
     margin = max(map(width, labels))
-    space = max(room - margin - right - 4, 8)
+    space = max(beside - margin, LEAST_BAR)
     most = _most(value for _, value in series)
     lines = []
     for label, figure, (_, value) in zip(labels, figures, series, strict=True):
@@ -244,7 +248,7 @@ def _levels(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]
     return lines
 
 
-def _week(names: list[str], rows: Sequence[Row]) -> list[str]:
+def _week(names: list[str], rows: Sequence[Row], room: int) -> list[str]:
     """Weekdays by hours; the darker, the more."""
     day_at, hour_at = names.index("weekday"), names.index("hour")
     rest = [n for n in range(len(names)) if n not in (day_at, hour_at)]
@@ -264,7 +268,9 @@ def _week(names: list[str], rows: Sequence[Row]) -> list[str]:
         days = dict.fromkeys(SHORT)  # days off are a part of the week
     most = _most(cells.values())
     margin = max(map(width, days))
-    hours = "".join(f"{hour:<9}" for hour in (0, 3, 6, 9, 12, 15, 18, 21))
+    # Two signs and a gap for each hour, where there is room; else without the gap, else one sign.
+    wide = max(1, min(3, (room - margin - 1) // 24))
+    hours = "".join(f"{hour:<{3 * wide}}" for hour in (0, 3, 6, 9, 12, 15, 18, 21))
     lines = [f"{printable(names[y])} by weekday and hour", f"{'':{margin}}  {hours}".rstrip()]
     for day in days:
         shades = []
@@ -272,7 +278,7 @@ def _week(names: list[str], rows: Sequence[Row]) -> list[str]:
             share = _share(cells.get((day, hour), 0), most)
             # Anything at all is visible.
             level = 0 if share <= 0 else 1 + min(3, int(share * 3.999))
-            shades.append(SHADES[level] * 2 + " ")
+            shades.append(f"{SHADES[level] * min(wide, 2):<{wide}}")
         lines.append(f"{day}{' ' * (margin - width(day))}  {''.join(shades)}".rstrip())
     lines.append(f"{'':{margin}}  darkest: {shown(most, kind_of(names[y]))}")
     return lines

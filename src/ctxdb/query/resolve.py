@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
+    Row = tuple[int, str, str, str]  # id, name, path and repo_path of a project
+
 
 def nearest(word: str, known: Iterable[str], how_many: int = 3) -> list[str]:
     """Return what the word may have been meant to be, best first."""
@@ -77,12 +79,10 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     is_here = text in (".", "..") or text.startswith(("./", "../"))
     if not found and (text.startswith("~") or os.sep in text or is_here):
         folder = os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
-        found = [row for row in rows if _is_in(row[2], folder) or row[3] == folder]
-        if not found and is_here:
-            # Deep in a project: the nearest one above.
-            above = [row for row in rows if row[2] and _is_in(folder, row[2])]
-            deepest = max((len(row[2]) for row in above), default=0)
-            found = [row for row in above if len(row[2]) == deepest]
+        # Claude Code writes where a folder really is; people also come to it by a link.
+        found = _of_folder(rows, folder, is_here=is_here) or _of_folder(
+            rows, os.path.realpath(folder), is_here=is_here
+        )
     if not found and not is_here and not text.startswith("~"):
         found = [row for row in rows if lower in (row[2] or "").lower()]
     if not found:
@@ -90,6 +90,16 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
         raise unknown("project", text, names, "`ctxdb query projects_overview` lists them")
     repos = {row[3] for row in found if row[3] and row[3] == row[2]}
     return sorted({row[0] for row in found} | {row[0] for row in rows if row[3] in repos})
+
+
+def _of_folder(rows: list[Row], folder: str, *, is_here: bool) -> list[Row]:
+    found = [row for row in rows if _is_in(row[2], folder) or row[3] == folder]
+    if not found and is_here:
+        # Deep in a project: the nearest one above.
+        above = [row for row in rows if row[2] and _is_in(folder, row[2])]
+        deepest = max((len(row[2]) for row in above), default=0)
+        found = [row for row in above if len(row[2]) == deepest]
+    return found
 
 
 def _is_in(path: str | None, folder: str) -> bool:

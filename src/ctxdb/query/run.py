@@ -43,7 +43,7 @@ def run(guarded: Guarded, statement: Statement, cap: int) -> Answer:
             raise UsageError(NOTHING)
         names = [column[0] for column in cursor.description]
     picked = _picked(names, statement.columns)
-    sums = Sums(names)
+    sums = Sums(names, statement.name)
 
     def rows() -> Iterator[Row]:
         given = 0

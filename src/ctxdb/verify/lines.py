@@ -19,6 +19,7 @@ from ctxdb.normalize import Event, Message, Skip
 from ctxdb.reader import Lines, read_lines
 from ctxdb.store.rows import SAID_BY_LINE
 from ctxdb.store.usage import LINE_COLUMNS
+from ctxdb.tail import find_newline
 from ctxdb.verify.report import VerifyReport
 
 if TYPE_CHECKING:
@@ -111,7 +112,10 @@ class LineCheck:
                 self.progress.advance(found.end - at)
                 at = found.end
             if os.fstat(fd).st_size > offset:
-                self.report.files_behind += 1
+                if find_newline(fd, offset) < 0:
+                    self.report.files_partial += 1  # and no sync would change that
+                else:
+                    self.report.files_behind += 1
         finally:
             os.close(fd)
         self.read[file_id] = offset

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
+from ctxdb.units import counted
+
 MAX_SHOWN = 20
 
 
@@ -16,6 +18,7 @@ class VerifyReport:
     files_gone: int = 0
     files_changed: int = 0
     files_behind: int = 0
+    files_partial: int = 0
     files_new: int = 0
     lines_read: int = 0
     stored: int = 0
@@ -56,17 +59,24 @@ class VerifyReport:
             )
         if self.sessions_only_here:
             yield (
-                f"{self.sessions_only_here:,} sessions are only here, or in part: their transcripts"
-                " are gone or were rewritten, so they cannot be made anew"
+                f"{counted(self.sessions_only_here, 'session')} only here, in whole or in part:"
+                " what was deleted or rewritten cannot be made anew"
             )
         if self.files_gone:
-            yield f"{self.files_gone:,} files are gone; their rows are kept and cannot be compared"
+            gone = counted(self.files_gone, "transcript")
+            yield f"{gone} gone, whose rows are kept and cannot be compared"
         if self.files_changed:
-            yield f"{self.files_changed:,} files were rewritten since; sync, then verify again"
+            changed = counted(self.files_changed, "transcript")
+            yield f"{changed} rewritten since: sync, then verify again"
         if self.files_behind or self.files_new:
             yield (
                 f"{self.files_behind:,} files have grown and {self.files_new:,} have come since;"
                 " what is new in them is for the next sync"
+            )
+        if self.files_partial:
+            yield (
+                f"{counted(self.files_partial, 'unfinished last line')} not counted:"
+                " a line is one when its newline is there"
             )
         yield from self.shown
         if self.differences > len(self.shown):
