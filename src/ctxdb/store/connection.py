@@ -25,6 +25,7 @@ from ctxdb.errors import (
     NotOurDatabase,
     UnsafeDatabase,
 )
+from ctxdb.store.version import applied
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself
 # to conform: 0.4 us each time, half of what storing a message costs. This one answers at once.
@@ -90,14 +91,20 @@ def _check_header(path: Path) -> None:
         raise NotOurDatabase(path, "is not a SQLite database; it is left as it is")
 
 
-def _check_application(conn: sqlite3.Connection, path: Path) -> None:
+def _check_application(conn: sqlite3.Connection, path: Path) -> bool:
+    """Refuse what is not ours; False when it is, or may become, but does not say so.
+
+    The shell's .dump carries everything over but the application id.
+    """
     try:
         (found,) = conn.execute("PRAGMA application_id").fetchone()
         (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        is_ours = found == APPLICATION_ID or not tables or (not found and bool(applied(conn)))
     except sqlite3.DatabaseError as e:
         raise _read_error(path, e) from e
-    if found != APPLICATION_ID and tables:
+    if not is_ours:
         raise NotOurDatabase(path, "is another program's database; it is left as it is")
+    return bool(found == APPLICATION_ID)
 
 
 def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
@@ -151,8 +158,10 @@ def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection
     _make_private(path)
     _check_header(path)
     with _closed_on_failure(path, lambda: _connect(path, wait)) as conn:
-        _check_application(conn, path)
+        says_so = _check_application(conn, path)
         _use_wal(conn, wait)
+        if not says_so:
+            conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute("PRAGMA synchronous = NORMAL")
         conn.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     return conn
@@ -227,7 +236,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     if not path.exists():
         raise NoDatabase(path)
     _check_header(path)
-    uri = f"file:{quote(os.fsencode(path))}?mode=ro"
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro{_immutable(path)}"
     with _closed_on_failure(
         path, lambda: sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
     ) as conn:
@@ -236,6 +245,16 @@ def open_reader(path: Path) -> sqlite3.Connection:
         conn.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         _check_application(conn, path)
     return conn
+
+
+def _immutable(path: Path) -> str:
+    """How to open a database that can be read as it is, without files beside it.
+
+    On a read-only file system nobody can make these, and nobody changes the database either.
+    """
+    is_read_only = os.statvfs(path.parent).f_flag & os.ST_RDONLY
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    return "&immutable=1" if is_read_only and not has_log else ""
 
 
 @contextmanager
