@@ -46,8 +46,20 @@ limits AS MATERIALIZED (
       OR text LIKE '%limit reached%' OR text LIKE '%hit your%limit%')
     OR kind = 'system' AND subtype = 'api_error' AND coalesce(json_extract(data, '$.apiErrorStatus'), json_extract(data, '$.error.status')) = 429)
 ),
+by_model AS (
+  SELECT w.hour, w.block_start, w.block_end, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at, model,
+    sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+    sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
+    sum(cache_read_tokens) AS cache_read_tokens, sum(web_search_requests) AS web_search_requests, sum(cost) AS cost,
+    sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
+  FROM windows w
+  JOIN (VALUES (0), (1), (2), (3), (4)) n
+  JOIN sums ON sums.hour = w.hour + n.column1
+  GROUP BY w.hour, model
+  ORDER BY w.hour, model
+),
 blocks AS (
-  SELECT w.block_start, w.block_end, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at, group_concat(DISTINCT model) AS models,
+  SELECT block_start, block_end, min(first_used_at) AS first_used_at, max(last_used_at) AS last_used_at, group_concat(model, ', ') AS models,
     sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
     sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
     sum(cache_read_tokens) AS cache_read_tokens,
@@ -55,10 +67,8 @@ blocks AS (
     sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
     sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final,
     (julianday(max(last_used_at)) - julianday(min(first_used_at))) * 1440 AS minutes
-  FROM windows w
-  JOIN (VALUES (0), (1), (2), (3), (4)) n
-  JOIN sums ON sums.hour = w.hour + n.column1
-  GROUP BY w.hour
+  FROM by_model
+  GROUP BY hour
 )
 SELECT block_start, block_end, datetime(block_start, 'localtime') AS block_start_local, first_used_at, last_used_at, models,
   requests, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, total_tokens,

@@ -201,6 +201,8 @@ def test_a_block_begins_at_the_hour_of_the_first_request_after_the_last(
         minutes = (last - first).total_seconds() / 60
         assert row["minutes"] == pytest.approx(minutes, abs=0.051)
         assert row["tokens_per_minute"] <= row["total_tokens"] + 0.5
+        models = row["models"].split(", ")
+        assert models == sorted(set(models))
     assert found == sorted(found, key=lambda row: row["block_start"], reverse=True)
 
 

@@ -71,10 +71,14 @@ committed AS (
   GROUP BY repo_path
 ),
 proposed AS (
-  SELECT coalesce(s.repo_path, '') AS repo_path, group_concat(DISTINCT coalesce(g.pr_url, '#' || g.pr_number)) AS pull_requests
-  FROM git_operations g LEFT JOIN placed s ON s.session_id = g.session_id
-  WHERE g.kind = 'pr' AND g.timestamp >= :since AND g.timestamp < :until
-  GROUP BY 1
+  SELECT repo_path, group_concat(named, ', ') AS pull_requests
+  FROM (
+    SELECT DISTINCT coalesce(s.repo_path, '') AS repo_path, coalesce(g.pr_url, '#' || g.pr_number) AS named
+    FROM git_operations g LEFT JOIN placed s ON s.session_id = g.session_id
+    WHERE g.kind = 'pr' AND g.timestamp >= :since AND g.timestamp < :until
+    ORDER BY 1, 2
+  )
+  GROUP BY repo_path
 ),
 worked AS (
   SELECT repo_path, count(DISTINCT session_id) AS sessions, sum(turns) AS turns, round(total(days) * 24, 1) AS hours, max(last_at) AS last_active_at,
