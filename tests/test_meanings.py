@@ -232,6 +232,32 @@ def test_an_agent_that_an_agent_launched_runs_until_it_is_told_that_it_ended(
     ]
 
 
+def test_agents_of_ids_that_repeat_hang_on_the_calls_that_asked_them() -> None:
+    world, main = begun()
+    main.reply(tool_use(world, "Bash", {"command": "ls"}, "call_0"), request="")
+    main.result("call_0")
+    for name, ended in (("a1", True), ("a2", False)):
+        main.prompt(f"ask {name}")
+        words = {"prompt": f"look {name}", "description": name, "subagent_type": "Explore"}
+        main.reply(tool_use(world, "Task", words, "call_0"), request="")
+        away = main.agent_file(name)
+        away.prompt(f"look {name}")
+        away.reply(tool_use(world, "Bash", {"command": "pwd"}, "call_0"), request="")
+        away.result("call_0", "/")
+        if ended:
+            main.result("call_0", "found", {"status": "completed", "agentId": name})
+    found = told(
+        world,
+        "SELECT a.agent_id, a.description, a.status, t.prompt, count(*)"
+        " FROM agents a JOIN messages m USING (session_id, agent_id)"
+        " JOIN turns t ON t.id = m.turn_id GROUP BY a.id ORDER BY 1",
+    )
+    assert found == [
+        ("a1", "a1", "completed", "ask a1", 3),
+        ("a2", "a2", "running", "ask a2", 3),
+    ]
+
+
 def test_a_workflow_is_known_by_its_folder_too() -> None:
     world, main = begun()
     step = main.agent_file("a5", where="workflow")

@@ -55,7 +55,7 @@ INSERT_GIT = (
     "INSERT INTO git_operations (tool_id, turn_id, session_id, kind, sha, branch, pr_number,"
     " pr_url, timestamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_STARTS_AGENTS = ("Agent", "Workflow")
+STARTS_AGENTS = ("Agent", "Workflow")
 
 
 @dataclass(slots=True)
@@ -212,7 +212,7 @@ class ToolJoin:
         tool.input, tool.target = call.input, call.target
         tool.started_at = placed.rec.timestamp
         tool.call = call
-        if call.name in _STARTS_AGENTS:
+        if call.name in STARTS_AGENTS:
             self.touched.calls.add(call.tool_use_id)
         self.changed[tool.id] = tool
 
@@ -267,7 +267,7 @@ class ToolJoin:
         tool.result_path, tool.tool_ms = result.path, result.tool_ms
         tool.result_file = result.file
         tool.git = result.git
-        if tool.name in _STARTS_AGENTS:
+        if tool.name in STARTS_AGENTS:
             self.touched.calls.add(tool.tool_use_id)
         self.changed[tool.id] = tool
 
