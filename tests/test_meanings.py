@@ -438,6 +438,25 @@ def test_a_snapshot_is_of_the_file_that_was_read(cwd: str, path: str, tracked: s
 
 
 @pytest.mark.parametrize(
+    ("path", "relative"),
+    [
+        ("C:\\Users\\u\\app\\a.py", "a.py"),
+        ("c:/Users/u/app/src/a.py", "src/a.py"),
+        ("C:\\Users\\u\\application\\a.py", None),
+        ("D:\\Users\\u\\app\\a.py", None),
+    ],
+)
+def test_a_file_on_windows_is_in_its_project_however_the_path_is_written(
+    path: str, relative: str | None
+) -> None:
+    world = World()
+    main = world.session(cwd="c:\\Users\\u\\app")
+    main.prompt("go on")
+    main.tool("Read", {"file_path": path})
+    assert told(world, "SELECT path, relative_path FROM files_touched") == [(path, relative)]
+
+
+@pytest.mark.parametrize(
     ("path", "folder"),
     [
         ("/home/u/my_app.v2", "-home-u-my-app-v2"),

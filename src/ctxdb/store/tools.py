@@ -417,9 +417,17 @@ def located(path: str, project: tuple[int, str] | None) -> tuple[int | None, str
         return None, None
     project_id, base = project
     base = base.rstrip("/\\")
-    if path.startswith(base) and path[len(base) : len(base) + 1] in ("/", "\\"):
-        return project_id, path[len(base) + 1 :]
+    above, separator, below = path[: len(base)], path[len(base) : len(base) + 1], len(base) + 1
+    if separator in ("/", "\\") and (above == base or _is_same_on_windows(above, base)):
+        return project_id, path[below:]
     return project_id, path if is_relative(path) else None
+
+
+def _is_same_on_windows(one: str, other: str) -> bool:
+    r"""Whether two names are of one folder there: c:/Users is C:\\Users."""
+    if one[1:2] != ":" or other[1:2] != ":":
+        return False
+    return one.replace("/", "\\").lower() == other.replace("/", "\\").lower()
 
 
 def is_relative(path: str) -> bool:
