@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builder import Transcript, World, copy_to, text, tool_use
+from builder import Transcript, World, copy_to, fork, text, tool_use
 from ctxdb.normalize import Message, entries, normalize, people
 from ctxdb.normalize.git import git_from_text
 from ctxdb.store.sessions import folder_name
@@ -282,6 +282,22 @@ def test_what_begins_the_thread_of_an_agent_is_its_prompt_also_behind_a_tag() ->
 
 
 # -- the rest --------------------------------------------------------------------------------------
+
+
+def test_a_queued_prompt_was_asked_in_the_session_that_forks_say_they_come_from() -> None:
+    world = World()
+    # The last by its id: only forkedFrom says that it was first.
+    main = world.session(session="ffffffff-0000-4000-8000-000000000000")
+    main.prompt("go on")
+    main.queue("enqueue", "and then")
+    main.queue("remove")
+    main.reply(text("then"))
+    branch = fork(main, says_so=True, renew=True)
+    branch.prompt("in a branch")
+    fork(branch, says_so=False, renew=False).prompt("in a branch of it")
+    assert told(world, "SELECT session_id, ordinal, prompt FROM turns WHERE kind = 'queued'") == [
+        (main.session, 2, "and then")
+    ]
 
 
 def test_prompts_taken_back_in_one_text_are_no_longer_waiting() -> None:

@@ -316,21 +316,28 @@ def forked_queues(conn: sqlite3.Connection, sessions: list[str]) -> set[int]:
     }
 
 
+# A session's place among those that have an operation in common, as among owners of an entry.
+_SESSION_RANK = (
+    "EXISTS (SELECT 1 FROM _session_files f WHERE f.session_id = s.id"
+    "  AND f.forked_session <> s.id), s.first_unshared_at IS NOT NULL,"
+    " coalesce(s.first_unshared_at, ''), s.id"
+)
+
+
 def _is_forked(conn: sqlite3.Connection, session_id: str | None, at: str | None) -> bool:
     """Whether a queue operation is a fork's copy of one in the session that it came from."""
     own = conn.execute(
-        "SELECT first_unshared_at FROM sessions WHERE id = ? AND shares_entries", (session_id,)
+        f"SELECT {_SESSION_RANK} FROM sessions s WHERE s.id = ? AND s.shares_entries", (session_id,)
     ).fetchone()
     if own is None or at is None:
         return False
-    rank = (own[0] is not None, own[0] or "", session_id or "")
     others = conn.execute(
-        "SELECT DISTINCT s.id, s.first_unshared_at FROM events e JOIN sessions s"
+        f"SELECT DISTINCT {_SESSION_RANK} FROM events e JOIN sessions s"
         " ON s.id = e.session_id WHERE e.type = 'queue-operation' AND e.timestamp = ?"
         "  AND s.id <> ? AND s.shares_entries",
         (at, session_id),
     )
-    return any((first is not None, first or "", other) < rank for other, first in others)
+    return any(other < own for other in others)
 
 
 def move_message(
