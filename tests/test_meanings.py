@@ -124,6 +124,16 @@ def test_a_pull_request_that_was_there_already_is_not_made_again() -> None:
     assert told(world, "SELECT * FROM git_operations") == []
 
 
+@pytest.mark.parametrize("command", ["cherry-pick dev~2", "revert HEAD", "merge --continue"])
+def test_git_makes_commits_under_other_names_too(command: str) -> None:
+    world, main = begun()
+    main.tool("Bash", {"command": f"git {command}"}, "[main abc1234] x\n 1 file changed")
+    main.tool("Bash", {"command": "git log"}, "[main def5678] that is in somebody's message")
+    assert told(world, "SELECT kind, sha, branch FROM git_operations") == [
+        ("commit", "abc1234", "main")
+    ]
+
+
 def test_a_commit_on_no_branch_has_none() -> None:
     world, main = begun()
     main.tool("Bash", {"command": "git commit -m x"}, "[detached HEAD abc1234] x\n 1 file changed")
