@@ -242,6 +242,24 @@ def test_an_agent_that_an_agent_launched_runs_until_it_is_told_that_it_ended(
     ]
 
 
+def test_agents_that_ended_with_their_process_are_told_of_in_one_notice() -> None:
+    world, main = begun()
+    for name in ("a1", "a2", "a3"):
+        call = tool_use(world, "Agent", {"prompt": name, "description": name})
+        main.reply(call)
+        main.result(call["id"], "started", {"status": "async_launched", "agentId": name})
+    main.prompt(
+        "<task-notification>\n<task-id>a1</task-id>\n<task-id>a2</task-id>\n"
+        "<status>stopped</status>\n<summary>nothing of <task-id>a3</task-id></summary>\n"
+        "</task-notification>"
+    )
+    assert told(world, "SELECT agent_id, status FROM agents ORDER BY 1") == [
+        ("a1", "failed"),
+        ("a2", "failed"),
+        ("a3", "launched"),
+    ]
+
+
 def test_agents_of_ids_that_repeat_hang_on_the_calls_that_asked_them() -> None:
     world, main = begun()
     main.reply(tool_use(world, "Bash", {"command": "ls"}, "call_0"), request="")
