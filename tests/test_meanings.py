@@ -328,6 +328,20 @@ def test_a_queued_prompt_was_asked_in_the_session_that_forks_say_they_come_from(
     ]
 
 
+def test_a_prompt_that_is_taken_by_name_leaves_those_before_it_waiting() -> None:
+    world, main = begun()
+    main.queue("enqueue", "first")
+    main.queue("enqueue", "second")
+    main.queue("dequeue", "second")
+    main.prompt("second", promptSource="queued")
+    main.queue("remove")
+    assert told(world, "SELECT prompt FROM turns ORDER BY ordinal") == [
+        ("go on",),
+        ("second",),
+        ("first",),
+    ]
+
+
 def test_prompts_taken_back_in_one_text_are_no_longer_waiting() -> None:
     world, main = begun()
     main.queue("enqueue", "first")

@@ -41,7 +41,9 @@ class QueueReader:
         if name == "enqueue":
             self.waiting.append(text)
         elif name == "dequeue":
-            if self.waiting:
+            if text and text in self.waiting:
+                self.waiting.remove(text)
+            elif self.waiting and not text:
                 self.waiting.pop(0)
         elif name == "popAll":
             if text in self.waiting:
