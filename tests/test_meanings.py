@@ -172,6 +172,18 @@ def test_pull_requests_of_two_repositories_with_one_number_are_two() -> None:
     ]
 
 
+def test_a_pull_request_that_another_session_made_is_linked_where_a_copy_names_it() -> None:
+    world, main = begun()
+    main.pr_link(9)
+    main.tool("Bash", {"command": "gh pr create"}, "https://github.com/ada/engine/pull/9")
+    again = fork(main, says_so=False, renew=True)  # as the SDK does it, with times of its own
+    for entry in again.entries:
+        if "uuid" in entry:
+            entry["timestamp"] = world.now()
+    found = told(world, "SELECT session_id, tool_id IS NULL FROM git_operations ORDER BY 2")
+    assert found == [(main.session, 0), (again.session, 1)]
+
+
 # -- agents ----------------------------------------------------------------------------------------
 
 

@@ -204,6 +204,8 @@ class ToolJoin:
 
     def fill_call(self, tool: Tool, call: Call, placed: Placed) -> None:
         """The row's call is the one that this message makes."""
+        if tool.session_id is not None and tool.session_id != placed.session_id:
+            self.touched.pulls.add(tool.session_id)  # what it made there was linked, at most
         tool.message_id = placed.id
         tool.session_id = placed.session_id
         tool.agent_id = placed.agent_id
