@@ -421,6 +421,23 @@ def test_a_session_that_goes_on_in_another_file_goes_on_in_its_turn(first: str) 
     assert parts == [(3,)] * 4
 
 
+def test_requests_and_files_of_lines_before_the_first_that_names_its_session_are_of_it() -> None:
+    world = World()
+    main = world.session(name="notes")
+    main.reply(text("a request of its own"))
+    call = tool_use(world, "Read", {"file_path": "/home/ada/engine/a.py"}, "call_0")
+    main.reply(call, message="chatcmpl-1", request="")
+    for entry in main.entries:
+        del entry["sessionId"]
+    main.result("call_0", "1 line")
+    found = told(
+        world,
+        "SELECT u.session_id, count(*), min(f.relative_path) FROM usage u"
+        " JOIN files_touched f USING (session_id) GROUP BY 1",
+    )
+    assert found == [(main.session, 2, "a.py")]
+
+
 def test_a_call_told_twice_in_other_words_is_told_by_the_first() -> None:
     world, main = begun()
     main.reply(tool_use(world, "ExitPlanMode", {"plan": "a"}, "toolu_1"))
