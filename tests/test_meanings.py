@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from builder import Transcript, World, copy_to, text, tool_use
+from builder import Transcript, World, copy_to, fork, text, tool_use
 from ctxdb.normalize import Message, entries, normalize, people
 from ctxdb.normalize.git import git_from_text
 from ctxdb.store.sessions import folder_name
@@ -51,6 +51,18 @@ def test_a_refusal_is_one_also_where_the_result_is_not_marked_as_an_error(
         " FROM tool_uses t JOIN files_touched f ON f.tool_id = t.id",
     )
     assert found == [(status, 0, 0, 0)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"), [("interrupted", "interrupted"), ("permission-rule", "rejected")]
+)
+def test_a_call_that_was_interrupted_is_not_one_that_was_refused(kind: str, status: str) -> None:
+    world, main = begun()
+    call = tool_use(world, "Bash", {"command": "make"})
+    main.reply(call)
+    said = "[Request interrupted by user for tool use]"
+    main.result(call["id"], said, said, is_error=True, toolDenialKind=kind)
+    assert told(world, "SELECT status FROM tool_uses") == [(status,)]
 
 
 def test_a_leading_exit_code_is_the_exit_code_of_any_result() -> None:
@@ -124,6 +136,16 @@ def test_a_pull_request_that_was_there_already_is_not_made_again() -> None:
     assert told(world, "SELECT * FROM git_operations") == []
 
 
+@pytest.mark.parametrize("command", ["cherry-pick dev~2", "revert HEAD", "merge --continue"])
+def test_git_makes_commits_under_other_names_too(command: str) -> None:
+    world, main = begun()
+    main.tool("Bash", {"command": f"git {command}"}, "[main abc1234] x\n 1 file changed")
+    main.tool("Bash", {"command": "git log"}, "[main def5678] that is in somebody's message")
+    assert told(world, "SELECT kind, sha, branch FROM git_operations") == [
+        ("commit", "abc1234", "main")
+    ]
+
+
 def test_a_commit_on_no_branch_has_none() -> None:
     world, main = begun()
     main.tool("Bash", {"command": "git commit -m x"}, "[detached HEAD abc1234] x\n 1 file changed")
@@ -148,6 +170,18 @@ def test_pull_requests_of_two_repositories_with_one_number_are_two() -> None:
         ("https://github.com/o/a/pull/12",),
         ("https://github.com/o/b/pull/12",),
     ]
+
+
+def test_a_pull_request_that_another_session_made_is_linked_where_a_copy_names_it() -> None:
+    world, main = begun()
+    main.pr_link(9)
+    main.tool("Bash", {"command": "gh pr create"}, "https://github.com/ada/engine/pull/9")
+    again = fork(main, says_so=False, renew=True)  # as the SDK does it, with times of its own
+    for entry in again.entries:
+        if "uuid" in entry:
+            entry["timestamp"] = world.now()
+    found = told(world, "SELECT session_id, tool_id IS NULL FROM git_operations ORDER BY 2")
+    assert found == [(main.session, 0), (again.session, 1)]
 
 
 # -- agents ----------------------------------------------------------------------------------------
@@ -232,6 +266,50 @@ def test_an_agent_that_an_agent_launched_runs_until_it_is_told_that_it_ended(
     ]
 
 
+def test_agents_that_ended_with_their_process_are_told_of_in_one_notice() -> None:
+    world, main = begun()
+    for name in ("a1", "a2", "a3"):
+        call = tool_use(world, "Agent", {"prompt": name, "description": name})
+        main.reply(call)
+        main.result(call["id"], "started", {"status": "async_launched", "agentId": name})
+    main.prompt(
+        "<task-notification>\n<task-id>a1</task-id>\n<task-id>a2</task-id>\n"
+        "<status>stopped</status>\n<summary>nothing of <task-id>a3</task-id></summary>\n"
+        "</task-notification>"
+    )
+    assert told(world, "SELECT agent_id, status FROM agents ORDER BY 1") == [
+        ("a1", "failed"),
+        ("a2", "failed"),
+        ("a3", "launched"),
+    ]
+
+
+def test_agents_of_ids_that_repeat_hang_on_the_calls_that_asked_them() -> None:
+    world, main = begun()
+    main.reply(tool_use(world, "Bash", {"command": "ls"}, "call_0"), request="")
+    main.result("call_0")
+    for name, ended in (("a1", True), ("a2", False)):
+        main.prompt(f"ask {name}")
+        words = {"prompt": f"look {name}", "description": name, "subagent_type": "Explore"}
+        main.reply(tool_use(world, "Task", words, "call_0"), request="")
+        away = main.agent_file(name)
+        away.prompt(f"look {name}")
+        away.reply(tool_use(world, "Bash", {"command": "pwd"}, "call_0"), request="")
+        away.result("call_0", "/")
+        if ended:
+            main.result("call_0", "found", {"status": "completed", "agentId": name})
+    found = told(
+        world,
+        "SELECT a.agent_id, a.description, a.status, t.prompt, count(*)"
+        " FROM agents a JOIN messages m USING (session_id, agent_id)"
+        " JOIN turns t ON t.id = m.turn_id GROUP BY a.id ORDER BY 1",
+    )
+    assert found == [
+        ("a1", "a1", "completed", "ask a1", 3),
+        ("a2", "a2", "running", "ask a2", 3),
+    ]
+
+
 def test_a_workflow_is_known_by_its_folder_too() -> None:
     world, main = begun()
     step = main.agent_file("a5", where="workflow")
@@ -256,6 +334,36 @@ def test_what_begins_the_thread_of_an_agent_is_its_prompt_also_behind_a_tag() ->
 
 
 # -- the rest --------------------------------------------------------------------------------------
+
+
+def test_a_queued_prompt_was_asked_in_the_session_that_forks_say_they_come_from() -> None:
+    world = World()
+    # The last by its id: only forkedFrom says that it was first.
+    main = world.session(session="ffffffff-0000-4000-8000-000000000000")
+    main.prompt("go on")
+    main.queue("enqueue", "and then")
+    main.queue("remove")
+    main.reply(text("then"))
+    branch = fork(main, says_so=True, renew=True)
+    branch.prompt("in a branch")
+    fork(branch, says_so=False, renew=False).prompt("in a branch of it")
+    assert told(world, "SELECT session_id, ordinal, prompt FROM turns WHERE kind = 'queued'") == [
+        (main.session, 2, "and then")
+    ]
+
+
+def test_a_prompt_that_is_taken_by_name_leaves_those_before_it_waiting() -> None:
+    world, main = begun()
+    main.queue("enqueue", "first")
+    main.queue("enqueue", "second")
+    main.queue("dequeue", "second")
+    main.prompt("second", promptSource="queued")
+    main.queue("remove")
+    assert told(world, "SELECT prompt FROM turns ORDER BY ordinal") == [
+        ("go on",),
+        ("second",),
+        ("first",),
+    ]
 
 
 def test_prompts_taken_back_in_one_text_are_no_longer_waiting() -> None:
@@ -311,6 +419,23 @@ def test_a_session_that_goes_on_in_another_file_goes_on_in_its_turn(first: str) 
         " started_at FROM turns WHERE ordinal = 2)) p LEFT JOIN turns t ON t.id = p.turn_id",
     )
     assert parts == [(3,)] * 4
+
+
+def test_requests_and_files_of_lines_before_the_first_that_names_its_session_are_of_it() -> None:
+    world = World()
+    main = world.session(name="notes")
+    main.reply(text("a request of its own"))
+    call = tool_use(world, "Read", {"file_path": "/home/ada/engine/a.py"}, "call_0")
+    main.reply(call, message="chatcmpl-1", request="")
+    for entry in main.entries:
+        del entry["sessionId"]
+    main.result("call_0", "1 line")
+    found = told(
+        world,
+        "SELECT u.session_id, count(*), min(f.relative_path) FROM usage u"
+        " JOIN files_touched f USING (session_id) GROUP BY 1",
+    )
+    assert found == [(main.session, 2, "a.py")]
 
 
 def test_a_call_told_twice_in_other_words_is_told_by_the_first() -> None:
@@ -409,6 +534,25 @@ def test_a_snapshot_is_of_the_file_that_was_read(cwd: str, path: str, tracked: s
     assert told(world, "SELECT DISTINCT path, relative_path FROM files_touched") == [
         (path, tracked)
     ]
+
+
+@pytest.mark.parametrize(
+    ("path", "relative"),
+    [
+        ("C:\\Users\\u\\app\\a.py", "a.py"),
+        ("c:/Users/u/app/src/a.py", "src/a.py"),
+        ("C:\\Users\\u\\application\\a.py", None),
+        ("D:\\Users\\u\\app\\a.py", None),
+    ],
+)
+def test_a_file_on_windows_is_in_its_project_however_the_path_is_written(
+    path: str, relative: str | None
+) -> None:
+    world = World()
+    main = world.session(cwd="c:\\Users\\u\\app")
+    main.prompt("go on")
+    main.tool("Read", {"file_path": path})
+    assert told(world, "SELECT path, relative_path FROM files_touched") == [(path, relative)]
 
 
 @pytest.mark.parametrize(

@@ -457,6 +457,46 @@ def test_the_queue_of_a_rewritten_file_begins_its_turns_once(tmp_path: Path) -> 
     assert one.rows("SELECT prompt FROM turns ORDER BY ordinal") == [("first",), ("and then",)]
 
 
+def test_what_follows_in_a_file_that_was_cut_belongs_to_nothing_that_was_cut_off(
+    tmp_path: Path,
+) -> None:
+    one = Lab(tmp_path)
+    session = World().session()
+    for n in range(4):
+        session.prompt(f"request {n}" + "!" * 300)
+        session.reply(text("yes" * 100))
+        session.custom_title(f"title {n}")
+        session.pr_link(n)
+    path = one.put(session.path, session.data)
+    one.sync()
+    del session.lines[2:]
+    path.write_bytes(session.data)
+    one.sync()
+    session.prompt("go on")
+    session.custom_title("another title")
+    path.write_bytes(session.data)
+    one.sync()
+    for _ in range(12):
+        session.tool("Bash", {"command": "ls"}, "file\n" * 50)
+    session.pr_link(9)
+    path.write_bytes(session.data)
+    one.sync()
+    assert one.rows("SELECT title FROM sessions") == [("another title",)]
+    found = one.rows(
+        "SELECT substr(t.prompt, 1, 9), (SELECT count(*) FROM messages WHERE turn_id = t.id),"
+        " (SELECT group_concat(pr_number) FROM git_operations WHERE turn_id = t.id)"
+        " FROM turns t ORDER BY t.started_at"
+    )
+    assert found == [
+        ("request 0", 2, "0"),
+        ("request 1", 2, "1"),
+        ("request 2", 2, "2"),
+        ("request 3", 2, "3"),
+        ("go on", 25, "9"),
+    ]
+    one.must_verify()
+
+
 def test_an_entry_that_tells_of_more_tokens_after_a_rewrite_is_told_anew(tmp_path: Path) -> None:
     one = Lab(tmp_path)
     session = World().session()

@@ -19,7 +19,7 @@ _PUSH = re.compile(
 _PULL = re.compile(r"https://[^\s/]+/[^\s/]+/[^\s/]+/pull/(\d{1,18})\b")
 _COMMAND_ENDS = re.compile(r"[\n|;&]")
 _GIT = re.compile(r"\bgit\b")
-_SAYS_COMMIT = re.compile(r"\bcommit\b")
+_SAYS_COMMIT = re.compile(r"\b(?:commit|cherry-pick|revert|merge)\b")  # all print the same line
 _SAYS_PUSH = re.compile(r"\bpush\b")
 _RUNS_PULL = re.compile(r"\bgh\s+pr\s+create\b")
 

@@ -153,6 +153,8 @@ def _content(content: Any) -> str | None:
 
 
 def _status(text: str, detail: Any, denial: Any, *, is_error: bool) -> str:
+    if denial == "interrupted":  # from 2.1.263 on; all other kinds are refusals
+        return "interrupted"
     if denial or text.startswith(_REJECTED):
         return "rejected"
     if type(detail) is str:
@@ -266,10 +268,16 @@ def result_facts(result: Result, detail: Any, at: str) -> list[Fact] | None:
 _NOTICE = re.compile(
     r"<(?:task|agent)-notification>(.*?)(?:</(?:task|agent)-notification>|\Z)", re.DOTALL
 )
-_NOTICE_ID = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>")
+_NOTICE_ID = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>\s*")
 _NOTICE_STATUS = re.compile(r"<status>([^<]+)</status>")
 _NOTICE_CALL = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
-_ENDED = {"completed": "completed", "failed": "failed", "killed": "failed", "error": "failed"}
+_ENDED = {
+    "completed": "completed",
+    "failed": "failed",
+    "killed": "failed",
+    "error": "failed",
+    "stopped": "failed",  # its process ended before it did: one notice tells of all of these
+}
 
 
 def notice_facts(text: str | None, at: str) -> list[Fact] | None:
@@ -283,12 +291,14 @@ def notice_facts(text: str | None, at: str) -> list[Fact] | None:
     for notice in _NOTICE.finditer(text):
         body = notice.group(1)
         found = _NOTICE_ID.search(body)
-        if found is None:
-            continue
+        names: list[str] = []
+        while found is not None:  # those that stand together: a result may quote others
+            names.append(found.group(1).strip())
+            found = _NOTICE_ID.match(body, found.end())
         status = _NOTICE_STATUS.search(body)
         call = _NOTICE_CALL.search(body)
         ended = _ENDED.get(status.group(1).strip()) if status else "completed"
         if ended:
-            name = call.group(1).strip() if call else ""
-            facts.append(Fact(found.group(1).strip(), "notice", name, at, status=ended))
+            started = call.group(1).strip() if call else ""
+            facts += [Fact(name, "notice", started, at, status=ended) for name in names]
     return facts or None

@@ -141,7 +141,9 @@ def _refresh_one(
         return
     prompt = _first_prompt(conn, session_id, agent_id)
     tool_use_id = _find_call(conn, session_id, agent_id, facts, prompt, touched)
-    call = _call(conn, session_id, tool_use_id)
+    words = prompt or next((fact[11] for fact in facts if fact[11]), None)
+    told = next((fact[2] for fact in facts if fact[1] == tool_use_id and fact[2]), None)
+    call = _call(conn, (session_id, agent_id), tool_use_id, words, lines[0] or told)
 
     def said(column: int, sources: tuple[str, ...]) -> Any:
         for source in sources:
@@ -240,9 +242,9 @@ def _call_by_words(
     # By the session's index: that of names would go over the agents of all sessions.
     calls = conn.execute(
         "SELECT tool_use_id, agent_id FROM tool_uses WHERE session_id = ?1 AND +name = 'Agent'"
-        " AND json_extract(input, '$.prompt') = ?2 AND tool_use_id NOT IN"
-        "  (SELECT tool_use_id FROM _agent_facts WHERE session_id = ?1 AND source IN"
-        "   ('meta', 'progress', 'result'))"
+        " AND json_extract(input, '$.prompt') = ?2 AND (substr(tool_use_id, 1, 6) <> 'toolu_'"
+        "  OR tool_use_id NOT IN (SELECT tool_use_id FROM _agent_facts WHERE session_id = ?1"
+        "   AND source IN ('meta', 'progress', 'result')))"
         " ORDER BY started_at, tool_use_id",
         (session_id, words),
     ).fetchall()
@@ -288,15 +290,28 @@ def _words(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | No
     return row[0] if row else None
 
 
-def _call(conn: sqlite3.Connection, session_id: str, tool_use_id: str | None) -> Any:
-    """(turn_id, agent_id, status, (agent type, description)) of the call that started it."""
+def _call(
+    conn: sqlite3.Connection,
+    agent: tuple[str, str],
+    tool_use_id: str | None,
+    words: str | None,
+    at: str | None,
+) -> Any:
+    """(turn_id, agent_id, status, (agent type, description)) of the call that started it.
+
+    Other providers repeat their ids, for commands and in agents too: of several calls it is the one
+    that asks the agent's words, and the last before the agent began.
+    """
     if tool_use_id is None:
         return None
     row = conn.execute(
         "SELECT turn_id, agent_id, status, json_extract(input, '$.subagent_type'),"
-        " json_extract(input, '$.description'), message_id FROM tool_uses WHERE tool_use_id = ?"
-        " ORDER BY session_id IS NOT ?, started_at, target, id LIMIT 1",
-        (tool_use_id, session_id),
+        " json_extract(input, '$.description'), message_id FROM tool_uses WHERE tool_use_id = ?1"
+        " ORDER BY session_id IS NOT ?2, agent_id IS ?3,"
+        "  coalesce(name, '') NOT IN ('Agent', 'Workflow'),"
+        "  json_extract(input, '$.prompt') IS NOT ?4,"
+        "  iif(started_at > ?5, started_at, NULL), started_at DESC, target, id LIMIT 1",
+        (tool_use_id, *agent, words, at),
     ).fetchone()
     if row is None or row[5] is None:
         return None

@@ -37,6 +37,7 @@ class Batch:
         self.now = now
         self.reread = reread
         self.touched = Touched()
+        self.adopting: set[str] = set()  # sessions of lines that did not name them
 
     def let_go(self) -> None:
         """Break the circle of references: while a pass runs, nobody looks for such."""
@@ -79,6 +80,8 @@ class Batch:
         tally.see(self.conn, told, self.touched)
         # Before files are located, sessions that are new must have their project.
         sessions.know_projects(self.conn, self.touched.sessions)
+        for session_id in self.adopting:
+            sessions.locate_files(self.conn, session_id)
         events.write_snapshots()
         self.rows.insert_parts(fresh)
         repeats.add_aliases(fresh)
@@ -141,8 +144,10 @@ class Batch:
             " OR message_id IN (SELECT id FROM messages WHERE source_file_id = ?2))",
             who,
         )
+        usage.adopt_lines(self.conn, *who, self.touched)
         self.touched.retell.add(file.id)
         if file.session_id is not None:
+            self.adopting.add(file.session_id)
             self.copies.recount.add((file.session_id, file.id))
 
     def _place(self, chunks: list[Chunk]) -> list[list[Placed]]:

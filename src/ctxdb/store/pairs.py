@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ctxdb.store.model import Touched
-from ctxdb.store.tools import COLUMNS, Tool, ToolJoin
+from ctxdb.store.tools import COLUMNS, STARTS_AGENTS, Tool, ToolJoin
 
 Place = tuple[str, int]  # path, byte
 
@@ -168,6 +168,8 @@ class _Group:
             replace(old, git=tool.git)
         ):
             self.join.changed[row] = tool
+            if tool.name in STARTS_AGENTS:
+                self.join.touched.calls.add(self.tool_use_id)
 
 
 def _half(

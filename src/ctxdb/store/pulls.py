@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from ctxdb.normalize.values import int_of, text_of
-from ctxdb.store.turns import last_turn
+from ctxdb.store.turns import last_turn, last_turn_by_time
 
 
 def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
@@ -25,8 +25,8 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
             (session_id,),
         )
         linked: dict[tuple[int | None, str | None], tuple[str, int | None]] = {}
-        for data, at, file_id, start in conn.execute(
-            "SELECT data, timestamp, source_file_id, byte_start FROM events"
+        for data, at, file_id, start, stands in conn.execute(
+            "SELECT data, timestamp, source_file_id, byte_start, byte_length > 0 FROM events"
             # + keeps to the session's index: that of times would go over the links of all sessions.
             " WHERE session_id = ? AND type = 'pr-link' ORDER BY +timestamp, byte_start",
             (session_id,),
@@ -35,7 +35,10 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
             key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
             if _is_made(key, made) or key in linked or key == (None, None):
                 continue
-            linked[key] = (at, last_turn(conn, file_id, session_id, start))
+            if stands:
+                linked[key] = (at, last_turn(conn, file_id, session_id, start))
+            else:
+                linked[key] = (at, last_turn_by_time(conn, session_id, at))
         conn.executemany(
             "INSERT INTO git_operations (session_id, turn_id, kind, pr_number, pr_url, timestamp)"
             " VALUES (?, ?, 'pr', ?, ?, ?)",

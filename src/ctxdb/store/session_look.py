@@ -80,7 +80,7 @@ def look(conn: sqlite3.Connection, sessions: list[str], *, whole: bool = True) -
 _TITLE = (
     "(SELECT json_extract(e.data, '$.{key}') FROM events e WHERE e.session_id = s.session_id"
     "  AND e.type = '{kind}' AND e.source_file_id = s.source_file_id"
-    " ORDER BY e.byte_start DESC LIMIT 1)"
+    " ORDER BY e.byte_length > 0 DESC, e.byte_start DESC LIMIT 1)"
 )
 
 

@@ -314,7 +314,7 @@ def _repo_path(seen: Seen, path: str) -> str:
     return min(originals, default=path)
 
 
-def _locate_files(conn: sqlite3.Connection, session_id: str) -> None:
+def locate_files(conn: sqlite3.Connection, session_id: str) -> None:
     """Write project and relative path of a session's files."""
     project = project_of(conn, session_id)
     rewrite_snapshots(conn, session_id, project)
@@ -331,7 +331,7 @@ def _locate_files(conn: sqlite3.Connection, session_id: str) -> None:
 
 def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None) -> None:
     """A session has another project: its files with it, and the old one goes if it was the last."""
-    _locate_files(conn, session_id)
+    locate_files(conn, session_id)
     conn.execute(
         "DELETE FROM projects WHERE id = ? AND NOT EXISTS"
         " (SELECT 1 FROM sessions WHERE project_id = projects.id)",

@@ -55,7 +55,7 @@ INSERT_GIT = (
     "INSERT INTO git_operations (tool_id, turn_id, session_id, kind, sha, branch, pr_number,"
     " pr_url, timestamp) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_STARTS_AGENTS = ("Agent", "Workflow")
+STARTS_AGENTS = ("Agent", "Workflow")
 
 
 @dataclass(slots=True)
@@ -204,6 +204,8 @@ class ToolJoin:
 
     def fill_call(self, tool: Tool, call: Call, placed: Placed) -> None:
         """The row's call is the one that this message makes."""
+        if tool.session_id is not None and tool.session_id != placed.session_id:
+            self.touched.pulls.add(tool.session_id)  # what it made there was linked, at most
         tool.message_id = placed.id
         tool.session_id = placed.session_id
         tool.agent_id = placed.agent_id
@@ -212,7 +214,7 @@ class ToolJoin:
         tool.input, tool.target = call.input, call.target
         tool.started_at = placed.rec.timestamp
         tool.call = call
-        if call.name in _STARTS_AGENTS:
+        if call.name in STARTS_AGENTS:
             self.touched.calls.add(call.tool_use_id)
         self.changed[tool.id] = tool
 
@@ -267,7 +269,7 @@ class ToolJoin:
         tool.result_path, tool.tool_ms = result.path, result.tool_ms
         tool.result_file = result.file
         tool.git = result.git
-        if tool.name in _STARTS_AGENTS:
+        if tool.name in STARTS_AGENTS:
             self.touched.calls.add(tool.tool_use_id)
         self.changed[tool.id] = tool
 
@@ -417,9 +419,17 @@ def located(path: str, project: tuple[int, str] | None) -> tuple[int | None, str
         return None, None
     project_id, base = project
     base = base.rstrip("/\\")
-    if path.startswith(base) and path[len(base) : len(base) + 1] in ("/", "\\"):
-        return project_id, path[len(base) + 1 :]
+    above, separator, below = path[: len(base)], path[len(base) : len(base) + 1], len(base) + 1
+    if separator in ("/", "\\") and (above == base or _is_same_on_windows(above, base)):
+        return project_id, path[below:]
     return project_id, path if is_relative(path) else None
+
+
+def _is_same_on_windows(one: str, other: str) -> bool:
+    r"""Whether two names are of one folder there: c:/Users is C:\\Users."""
+    if one[1:2] != ":" or other[1:2] != ":":
+        return False
+    return one.replace("/", "\\").lower() == other.replace("/", "\\").lower()
 
 
 def is_relative(path: str) -> bool:

@@ -41,7 +41,9 @@ class QueueReader:
         if name == "enqueue":
             self.waiting.append(text)
         elif name == "dequeue":
-            if self.waiting:
+            if text and text in self.waiting:
+                self.waiting.remove(text)
+            elif self.waiting and not text:
                 self.waiting.pop(0)
         elif name == "popAll":
             if text in self.waiting:
@@ -105,6 +107,12 @@ ORDER BY 1
 """
 _END = 1 << 62
 
+# Turns whose line is still in its file: what a rewrite took away stands nowhere any more.
+_STANDING = (
+    "NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = turns.message_id AND m.byte_length < 0)"
+    " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.id = turns.event_id AND e.byte_length < 0)"
+)
+
 # A session may stand in two files, one of which goes on where the other ends. What began a turn is
 # then in both: the row is of the one, but lines that only the other has belong to it as well.
 _COPIED = """
@@ -151,13 +159,23 @@ def last_turn(
     """The turn in force in a file and session just before a byte."""
     own = conn.execute(
         "SELECT id, byte_start FROM turns WHERE source_file_id = ? AND session_id IS ?"
-        " AND byte_start < ? ORDER BY byte_start DESC LIMIT 1",
+        f" AND byte_start < ? AND {_STANDING} ORDER BY byte_start DESC LIMIT 1",
         (file_id, session_id, before),
     ).fetchone()
     after = own[1] if own else -1
     where = {"file": file_id, "session": session_id, "after": after, "before": before}
     row = conn.execute(_LAST_COPIED, where).fetchone()
     return row[0] if row else own[0] if own else None
+
+
+def last_turn_by_time(conn: sqlite3.Connection, session_id: str, at: str | None) -> int | None:
+    """The turn in force at a moment: all that can be said of a line that is gone from its file."""
+    row = conn.execute(
+        "SELECT id FROM turns WHERE session_id = ? AND started_at <= ?"
+        " ORDER BY started_at DESC, ordinal DESC LIMIT 1",
+        (session_id, at),
+    ).fetchone()
+    return row[0] if row else None
 
 
 def retell(conn: sqlite3.Connection, touched: Touched) -> None:
@@ -197,17 +215,22 @@ def _retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> No
 
 
 def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
-    """Each main-thread line of a file belongs to the last turn begun at or before it."""
+    """Each main-thread line of a file belongs to the last turn begun at or before it.
+
+    One that a rewrite took away stays in its turn, as long as there is such a turn.
+    """
     places = conn.execute(
-        "SELECT byte_start, session_id, id FROM turns WHERE source_file_id = :file"
-        f" UNION ALL {_COPIED} ORDER BY 1",
+        "SELECT byte_start, session_id, id FROM turns"
+        f" WHERE source_file_id = :file AND {_STANDING} UNION ALL {_COPIED} ORDER BY 1",
         {"file": file_id, "after": -1, "before": _END},
     ).fetchall()
     begun: dict[str | None, int] = {}
     n = 0
     for message_id, start, session_id, before in conn.execute(
         "SELECT id, byte_start, session_id, turn_id FROM messages"
-        " WHERE source_file_id = ? AND agent_id IS NULL ORDER BY byte_start",
+        " WHERE source_file_id = ? AND agent_id IS NULL AND (byte_length > 0"
+        "  OR turn_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turns WHERE id = turn_id))"
+        " ORDER BY byte_start",
         (file_id,),
     ).fetchall():
         while n < len(places) and places[n][0] <= start:
@@ -295,21 +318,28 @@ def forked_queues(conn: sqlite3.Connection, sessions: list[str]) -> set[int]:
     }
 
 
+# A session's place among those that have an operation in common, as among owners of an entry.
+_SESSION_RANK = (
+    "EXISTS (SELECT 1 FROM _session_files f WHERE f.session_id = s.id"
+    "  AND f.forked_session <> s.id), s.first_unshared_at IS NOT NULL,"
+    " coalesce(s.first_unshared_at, ''), s.id"
+)
+
+
 def _is_forked(conn: sqlite3.Connection, session_id: str | None, at: str | None) -> bool:
     """Whether a queue operation is a fork's copy of one in the session that it came from."""
     own = conn.execute(
-        "SELECT first_unshared_at FROM sessions WHERE id = ? AND shares_entries", (session_id,)
+        f"SELECT {_SESSION_RANK} FROM sessions s WHERE s.id = ? AND s.shares_entries", (session_id,)
     ).fetchone()
     if own is None or at is None:
         return False
-    rank = (own[0] is not None, own[0] or "", session_id or "")
     others = conn.execute(
-        "SELECT DISTINCT s.id, s.first_unshared_at FROM events e JOIN sessions s"
+        f"SELECT DISTINCT {_SESSION_RANK} FROM events e JOIN sessions s"
         " ON s.id = e.session_id WHERE e.type = 'queue-operation' AND e.timestamp = ?"
         "  AND s.id <> ? AND s.shares_entries",
         (at, session_id),
     )
-    return any((first is not None, first or "", other) < rank for other, first in others)
+    return any(other < own for other in others)
 
 
 def move_message(

@@ -288,6 +288,25 @@ def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> N
     conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
 
 
+def adopt_lines(
+    conn: sqlite3.Connection, session_id: str | None, file_id: int, touched: Touched
+) -> None:
+    """The session of a file's lines has become known: some requests are known by it (R2)."""
+    for message_id, key, has_session in conn.execute(
+        "SELECT l.message_id, l.request_key, l.request_id IS NULL AND l.request_key LIKE 'None|%'"
+        " FROM messages m JOIN _usage_lines l ON l.message_id = m.id WHERE m.source_file_id = ?",
+        (file_id,),
+    ).fetchall():
+        touched.requests.add(key)
+        if has_session:
+            renamed = f"{session_id}{key.removeprefix('None')}"
+            touched.requests.add(renamed)
+            conn.execute(
+                "UPDATE _usage_lines SET request_key = ? WHERE message_id = ? AND request_key = ?",
+                (renamed, message_id, key),
+            )
+
+
 def touch(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
     """A message stands in one more session: what that one replays no longer counts (R3)."""
     touched.requests.update(
