@@ -53,18 +53,6 @@ def test_a_refusal_is_one_also_where_the_result_is_not_marked_as_an_error(
     assert found == [(status, 0, 0, 0)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "status"), [("interrupted", "interrupted"), ("permission-rule", "rejected")]
-)
-def test_a_call_that_was_interrupted_is_not_one_that_was_refused(kind: str, status: str) -> None:
-    world, main = begun()
-    call = tool_use(world, "Bash", {"command": "make"})
-    main.reply(call)
-    said = "[Request interrupted by user for tool use]"
-    main.result(call["id"], said, said, is_error=True, toolDenialKind=kind)
-    assert told(world, "SELECT status FROM tool_uses") == [(status,)]
-
-
 def test_a_leading_exit_code_is_the_exit_code_of_any_result() -> None:
     world, main = begun()
     main.tool("Bash", {"command": 'make; echo "Exit code $?"'}, "Exit code 2")

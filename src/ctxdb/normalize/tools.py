@@ -153,8 +153,6 @@ def _content(content: Any) -> str | None:
 
 
 def _status(text: str, detail: Any, denial: Any, *, is_error: bool) -> str:
-    if denial == "interrupted":  # from 2.1.263 on; all other kinds are refusals
-        return "interrupted"
     if denial or text.startswith(_REJECTED):
         return "rejected"
     if type(detail) is str:
