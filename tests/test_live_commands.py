@@ -77,6 +77,17 @@ def test_start_returns_when_it_is_ready_and_leaves_a_process_without_terminal_or
     has(started, 2)
 
 
+def test_a_daemon_can_be_started_by_who_does_not_want_to_hear_of_its_children(world: World) -> None:
+    runtime_folder()
+    code = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" + RUN
+    done = run_python(code, "--db", world.db, "daemon", "start", "--root", world.root)
+    try:
+        assert done.returncode == 0, done.stderr
+        assert "Watching, as process" in done.stderr
+    finally:
+        ctxdb(world, "daemon", "stop")
+
+
 def test_a_second_start_names_the_first_and_exits_3(started: World) -> None:
     health = beats.running(started.db)
     assert health is not None

@@ -51,7 +51,8 @@ def start(db_path: Path, roots: list[str]) -> int:
     if child == 0:
         _detach(command_line(db_path, roots), theirs, log)
     os.close(theirs)
-    os.waitpid(child, 0)
+    with suppress(ChildProcessError):  # who started us ignores SIGCHLD, and so do we
+        os.waitpid(child, 0)
     with os.fdopen(ours, "rb") as pipe:
         told = _read_all(pipe.fileno(), START_SECONDS)
     word, _, rest = told.partition(" ")
