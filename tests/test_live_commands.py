@@ -88,6 +88,21 @@ def test_a_daemon_can_be_started_by_who_does_not_want_to_hear_of_its_children(wo
         ctxdb(world, "daemon", "stop")
 
 
+def test_a_started_daemon_holds_nothing_that_its_starter_had_open(world: World) -> None:
+    runtime_folder()
+    ours, its = os.pipe()
+    words = ["--db", world.db, "daemon", "start", "--root", world.root]
+    try:
+        done = subprocess.run([sys.executable, "-c", RUN, *words], pass_fds=[its], check=False)
+        os.close(its)
+        assert done.returncode == 0
+        os.set_blocking(ours, False)
+        assert os.read(ours, 1) == b""  # an end, and not something that may still come
+    finally:
+        os.close(ours)
+        ctxdb(world, "daemon", "stop")
+
+
 def test_a_second_start_names_the_first_and_exits_3(started: World) -> None:
     health = beats.running(started.db)
     assert health is not None
