@@ -766,6 +766,50 @@ def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(
     world.settled(range(3))
 
 
+def test_case_64_while_its_folder_is_something_else_it_waits_and_then_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    folder = world.db.parent / "data"
+    world = World(world.root, folder / "ctxdb.db")
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        folder.rename(folder.with_name("away"))
+        folder.touch()
+        world.append(line(2))
+        until(lambda: "waiting: " in daemon.log.stream.getvalue())  # type: ignore[union-attr]
+        folder.unlink()
+        folder.with_name("away").rename(folder)
+        has(world, 3)
+        assert daemon.lock.is_kept
+    world.settled(range(3))
+
+
+def test_case_64_while_its_folder_cannot_be_looked_into_it_waits_and_then_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    with public_world() as world:
+        world.write(lines(0, 1))
+
+        def work() -> list[str]:
+            with inside(world) as daemon:
+                has(world, 2)
+                world.db.parent.chmod(0)
+                daemon.intake.queue.add(scan([str(world.root)]).files, time.monotonic())
+                daemon.wakeup.set()
+                until(lambda: daemon.health.state == "waiting")
+                world.db.parent.chmod(0o700)
+                until(lambda: daemon.health.state == "watching")
+                return world.texts()
+
+        if os.geteuid() == 0:
+            os.chown(world.root, 65534, 65534)
+        os.environ["XDG_RUNTIME_DIR"] = str(world.root)
+        assert as_nobody(work) == texts(range(2))
+
+
 def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world: World) -> None:
     world.write(lines(0))
     world.sync()
