@@ -347,6 +347,41 @@ def test_without_a_runtime_folder_the_health_file_is_beside_the_database(
     assert beats.health_path(world.db) == world.db.with_name("ctxdb.db.daemon")
 
 
+def test_a_daemon_that_began_without_a_runtime_folder_is_found_when_there_is_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cron started, say, before anybody logged in."""
+    runtime_folder()
+    assert ctxdb(world, "daemon", "start", "--root", world.root / "before").returncode == 0
+    assert ctxdb(world, "daemon", "stop").returncode == 0  # and has left its word there
+    with monkeypatch.context() as early:
+        early.setenv("XDG_RUNTIME_DIR", "/nowhere")
+        assert ctxdb(world, "daemon", "start", "--root", world.root).returncode == 0
+    try:
+        assert ctxdb(world, "daemon", "status").returncode == 0
+        assert ctxdb(world, "daemon", "restart").returncode == 0
+        assert (beats.running(world.db) or beats.Health()).roots == [str(world.root)]
+    finally:
+        ctxdb(world, "daemon", "stop")
+
+
+def test_when_the_runtime_folder_goes_the_daemon_says_beside_the_database_how_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.daemon.WRITE_SECONDS", 0.0)
+    world.write(lines(0))
+    with inside(world):
+        until(lambda: (beats.read(world.db) or beats.Health()).lines == 1)
+        folder = Path(os.environ["XDG_RUNTIME_DIR"])
+        folder.rename(folder.with_name("gone"))  # at once, as an unmount
+        world.append(line(1))
+        until(lambda: (beats.running(world.db) or beats.Health()).lines == 2)
+        runtime_folder()
+        world.append(line(2))
+        until(lambda: (beats.running(world.db) or beats.Health()).lines == 3)
+        assert beats.health_path(world.db).is_relative_to(folder)
+
+
 def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happens(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -377,7 +412,16 @@ def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happ
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid": "x", "state": 3}', b"\xff" * 100]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"pid": 1}',
+        b'{"pid": "x", "state": 3}',
+        b'{"written": []}',
+        b"\xff" * 100,
+    ],
 )
 def test_a_broken_health_file_is_no_daemon(world: World, content: bytes) -> None:
     runtime_folder()
