@@ -25,9 +25,11 @@ import pytest
 from ctxdb.assets import asset_dir
 from ctxdb.discover import scan
 from ctxdb.live import health as beats
-from ctxdb.live import loop, mounts, watching
+from ctxdb.live import intake, loop, mounts, watching
 from ctxdb.live.daemon import Daemon
 from ctxdb.live.database import Database
+from ctxdb.live.logs import Log
+from ctxdb.live.rescan import Rescan
 from ctxdb.live.turn import Turn
 from ctxdb.lock import WriterLock
 from live_lab import (
@@ -479,8 +481,6 @@ def test_case_58_a_sync_beside_the_daemon_says_that_it_is_not_needed(world: Worl
 def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxdb.live import intake
-
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.02)
     monkeypatch.setattr(intake, "WAL_BYTES", 1)
     monkeypatch.setattr(intake, "WAL_TRUNCATE_BYTES", 1)
@@ -503,11 +503,31 @@ def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_lat
     world.settled(range(6))
 
 
+def test_case_59_it_tries_again_to_empty_the_log_only_while_a_reader_keeps_something_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is all in the database is not made shorter each time, and nobody wakes for it."""
+    monkeypatch.setattr(intake, "WAL_BYTES", 1)
+    world.sync()
+    database = Database(world.db)
+    database.open()
+    stored = intake.Intake(database, Rescan([str(world.root)]), beats.Health(), Log(None))
+    with closing(sqlite3.connect(f"file:{world.db}?mode=ro", uri=True)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM messages").fetchone()
+        for is_last in (False, True):
+            database.keep("something", "else")
+            stored.checkpoint()
+            assert database.wal_bytes() > 0
+            assert (stored.wrote_at is None) == is_last
+            if not is_last:
+                reader.execute("ROLLBACK")
+    database.drop()
+
+
 def test_case_59_the_log_is_emptied_while_lines_keep_coming(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxdb.live import intake
-
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)  # no pause is long enough
     monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 0.05)
     monkeypatch.setattr(intake, "WAL_TRUNCATE_BYTES", 1)
@@ -621,7 +641,6 @@ LIVE_WORDS = [sys.executable, "-P", "-m", "ctxdb"]
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_case_63_a_database_that_cannot_be_written_is_named_with_what_to_do(what: str) -> None:
     from ctxdb.errors import CtxdbError
-    from ctxdb.live.logs import Log
 
     with public_world() as world:
         world.write(lines(0))

@@ -154,12 +154,14 @@ class Database:
                 with suppress(OSError):
                     side.unlink()
 
-    def checkpoint(self, *, truncate: bool = False) -> None:
-        """Move what is in the log into the database, as far as readers allow."""
+    def checkpoint(self, *, truncate: bool = False) -> bool:
+        """Move what is in the log into the database; False when a reader keeps some of it there."""
         mode = "TRUNCATE" if truncate else "PASSIVE"
+        busy, there, moved = 1, 0, 0
         with suppress(sqlite3.OperationalError):
-            self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            busy, there, moved = self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self.note()
+        return not busy and there == moved
 
     def wal_bytes(self) -> int:
         """How long the log is."""

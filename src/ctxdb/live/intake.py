@@ -266,15 +266,14 @@ class Intake:
             self.check()
             return
         size = self.database.wal_bytes()
-        if size:
-            self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
+        is_done = not size or self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
         left = self.health.wal_bytes = self.database.wal_bytes()
         if left >= WAL_WARN_BYTES:
             text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
             self.log.trouble("wal", text)
             self._note_error(text)
-        if left >= WAL_BYTES:
-            self.wrote()  # try again
+        if left >= WAL_BYTES and not is_done:
+            self.wrote()  # try again; what was only not made shorter is written over from now on
 
     def wrote(self) -> None:
         """Something was stored, and is to be moved from the log into the database."""
