@@ -844,6 +844,26 @@ def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world
     world.settled(range(4))
 
 
+def test_case_65_an_older_copy_that_sqlite_has_written_back_is_brought_up_to_date(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By .restore, say: the file is the same one, and nothing shows before a checkpoint."""
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)
+    monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 3600.0)
+    world.write(lines(0))
+    with inside(world), closing(sqlite3.connect(":memory:")) as older:
+        has(world, 1)
+        with world.connect() as now:
+            now.backup(older)
+        world.append(lines(1, 2))
+        has(world, 3)
+        with world.connect(write=True) as now:
+            older.backup(now)
+        has(world, 3)
+    world.settled(range(3))
+
+
 def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: World) -> None:
     """Here the log was moved into the file before, and begun again: SQLite would leave it there."""
     world.write(lines(*range(50)))

@@ -74,6 +74,7 @@ class Database:
         self._log: Identity | None = None
         self._look: tuple[int, int] | None = None
         self._schema: int | None = None  # as SQLite counts changes of it
+        self._others: int | None = None  # as SQLite counts what other connections have committed
         self.abandoned: list[sqlite3.Connection] = []  # closing them would do harm
 
     @property
@@ -97,7 +98,8 @@ class Database:
             try:
                 prepare(conn, self.path)
                 fulltext.merge_again(conn)  # a sync that was killed may have left it off
-                self._schema = _schema_version(conn)
+                self._schema = _counter(conn, "schema_version")
+                self._others = _counter(conn, "data_version")
             except BaseException:
                 conn.close()
                 raise
@@ -127,13 +129,21 @@ class Database:
 
     def has_other_steps(self) -> bool:
         """Whether another version has migrated it: cheap to ask while no schema has changed."""
-        found = _schema_version(self.conn)
+        found = _counter(self.conn, "schema_version")
         if found == self._schema:
             return False
         if applied(self.conn) != steps():
             return True
         self._schema = found  # somebody's own table or view
         return False
+
+    def was_changed_by_others(self) -> bool:
+        """Whether another program has committed something since the last time that this was asked.
+
+        All of an older copy, perhaps, by way of SQLite: no file shows that before a checkpoint.
+        """
+        before, self._others = self._others, _counter(self.conn, "data_version")
+        return self._others != before
 
     def drop(self) -> None:
         """Let go of the connection."""
@@ -177,8 +187,8 @@ class Database:
         self.note()
 
 
-def _schema_version(conn: sqlite3.Connection) -> int:
-    (found,) = conn.execute("PRAGMA schema_version").fetchone()
+def _counter(conn: sqlite3.Connection, name: str) -> int:
+    (found,) = conn.execute(f"PRAGMA {name}").fetchone()
     return int(found)
 
 
