@@ -1094,6 +1094,44 @@ def test_an_old_daemon_takes_no_step_of_the_version_that_was_installed_meanwhile
     assert not world.db.exists()
 
 
+UNINSTALLED = """
+import sys
+from ctxdb.live.daemon import Daemon
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "ctxdb":
+            raise ModuleNotFoundError(name)
+
+watch = Daemon._watch
+def watch_alone(self, ready):
+    sys.meta_path.insert(0, Gone())
+    watch(self, ready)
+Daemon._watch = watch_alone
+from ctxdb.entry import main
+main()
+"""
+
+
+def test_a_daemon_needs_nothing_more_of_its_installation_to_read_what_was_edited(
+    world: World,
+) -> None:
+    """Of another version by then, perhaps, which does not fit."""
+    world.write(lines(*range(20)))
+    with Live(world, code=UNINSTALLED) as live:
+        has(world, 20)
+        generation = world.source()["generation"]
+        content = world.main.read_bytes()
+        middle = content.index(texts([10])[0].encode())
+        with world.main.open("r+b") as file:
+            file.seek(middle)
+            file.write(content[middle : middle + 1].swapcase())
+        until(lambda: world.source()["generation"] > generation, live.stderr)
+        assert live.health().errors == 0
+        world.append(line(20))
+        until(lambda: texts([20])[0] in world.texts())
+
+
 def test_prices_of_a_newer_version_do_not_migrate_beside_the_daemon(
     world: World, assets: Path
 ) -> None:
