@@ -732,6 +732,23 @@ def test_case_64_a_database_whose_loss_is_noticed_at_a_checkpoint_is_filled_agai
     world.settled(range(2))
 
 
+def test_case_64_a_database_that_is_moved_away_takes_all_with_it_that_was_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)
+    monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 3600.0)
+    world.write(lines(0, 1))
+    away = World(world.root, world.db.with_name("away.db"))
+    with inside(world):
+        has(world, 2)
+        world.db.rename(away.db)
+        world.append(line(2))
+        has(world, 3)
+    assert away.texts() == texts(range(2))
+    away.sound()
+    world.settled(range(3))
+
+
 def test_case_64_when_its_whole_folder_is_deleted_it_makes_all_of_it_again(world: World) -> None:
     world.write(lines(0, 1))
     with Live(world) as live:

@@ -156,6 +156,11 @@ class Database:
             # Closing would remove the -wal by its name, and that is another database's by now.
             self.abandoned.append(conn)
             return
+        if is_other and log is not None:
+            # SQLite leaves the log of a file that was moved as it is. Where that file went to,
+            # nobody will look for it.
+            with suppress(sqlite3.Error):
+                conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         with suppress(sqlite3.Error):
             conn.close()
         if is_other and log is not None and _identity(self.wal) == log:
