@@ -561,6 +561,20 @@ def test_case_60_while_another_program_holds_the_write_lock_it_waits_and_says_so
     world.settled(range(3))
 
 
+def test_case_60_a_daemon_that_is_stopped_while_it_waits_does_not_call_that_its_reason(
+    world: World,
+) -> None:
+    world.write(lines(0))
+    with Live(world) as live, closing(sqlite3.connect(world.db)) as editor:
+        has(world, 1)
+        editor.execute("BEGIN IMMEDIATE")
+        world.append(line(1))
+        live.is_in("blocked")
+        assert live.end() == 0
+        assert live.health().was_stopped
+        assert "stopped:" not in live.stderr()
+
+
 def test_case_60_a_daemon_that_starts_while_the_database_is_locked_waits_too(world: World) -> None:
     world.write(lines(0))
     # Another version's views make the start write, too.

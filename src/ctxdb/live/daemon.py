@@ -122,6 +122,7 @@ class Daemon:
             self._beat(force=True)
             if self._open():
                 self._watch(ready)
+            self.health.why = ""  # it was told to end: what it waited for is not the reason
         except BaseException as e:
             self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
             raise
