@@ -26,7 +26,7 @@ from ctxdb.live import health as beats
 from ctxdb.live import loop, process, units
 from ctxdb.live.logs import Log, lines_of, log_path
 from ctxdb.live.notify import Notifier
-from ctxdb.live.report import daemon_report
+from ctxdb.live.report import DaemonReport, daemon_report
 from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
 from live_lab import PATIENCE, Live, has, inside, runtime_folder, until
 from world import World, line, lines, run_python
@@ -36,9 +36,9 @@ RUN = "from ctxdb.entry import main; main()"
 NAMES = {
     "running", "pid", "version", "database", "roots", "state", "why", "since", "mode",
     "mode_reason", "started_at", "written_at", "files", "folders", "watches", "pending",
-    "missing_roots", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes", "turns", "events",
-    "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors", "last_error",
-    "last_error_at",
+    "missing_roots", "unreadable", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes",
+    "turns", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors",
+    "last_error", "last_error_at",
 }  # fmt: skip
 
 
@@ -303,6 +303,23 @@ def test_status_has_the_same_names_whatever_there_is(world: World, what: str) ->
     done = ctxdb(world, "status")
     assert done.returncode == 0
     assert "None" not in done.stdout
+
+
+def test_status_names_a_root_that_cannot_be_read_until_it_can(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.05))
+    other = tmp_path / "other"
+    other.write_text("a file where a folder was")
+    with inside(world, roots=[world.root, other]) as daemon:
+        assert daemon.health.unreadable == [str(other)]
+        shown = "\n".join(DaemonReport(daemon.health, running=True).lines())
+        assert f"cannot read {other};" in shown
+        other.unlink()
+        other.mkdir()
+        until(lambda: not daemon.health.unreadable)
+        shown = "\n".join(DaemonReport(daemon.health, running=True).lines())
+        assert "cannot read" not in shown
 
 
 def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:

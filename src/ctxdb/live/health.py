@@ -45,6 +45,7 @@ class Health:
     watches: int = 0
     pending: int = 0  # files known to have something to read
     missing_roots: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)  # folders, and roots that are none
     lag_ms: float | None = None  # of the last turn: from the first sign of a change to its commit
     max_lag_ms: float | None = None  # over the last minutes
     last_read_at: str | None = None

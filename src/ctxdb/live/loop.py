@@ -229,6 +229,7 @@ class Loop:
         if now >= self.walk_at and self.intake.database.is_open:
             self._walk(now)
         self.health.files, self.health.folders = len(self.rescan.seen), len(self.rescan.folders)
+        self.health.unreadable = sorted(self.rescan.unreadable)
 
     def _tick(self, now: float) -> None:
         if self.clock.slept():
