@@ -25,9 +25,11 @@ import pytest
 from ctxdb.assets import asset_dir
 from ctxdb.discover import scan
 from ctxdb.live import health as beats
-from ctxdb.live import loop, mounts, watching
+from ctxdb.live import intake, loop, mounts, watching
 from ctxdb.live.daemon import Daemon
 from ctxdb.live.database import Database
+from ctxdb.live.logs import Log
+from ctxdb.live.rescan import Rescan
 from ctxdb.live.turn import Turn
 from ctxdb.lock import WriterLock
 from live_lab import (
@@ -479,8 +481,6 @@ def test_case_58_a_sync_beside_the_daemon_says_that_it_is_not_needed(world: Worl
 def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxdb.live import intake
-
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.02)
     monkeypatch.setattr(intake, "WAL_BYTES", 1)
     monkeypatch.setattr(intake, "WAL_TRUNCATE_BYTES", 1)
@@ -503,11 +503,31 @@ def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_lat
     world.settled(range(6))
 
 
+def test_case_59_it_tries_again_to_empty_the_log_only_while_a_reader_keeps_something_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that is all in the database is not made shorter each time, and nobody wakes for it."""
+    monkeypatch.setattr(intake, "WAL_BYTES", 1)
+    world.sync()
+    database = Database(world.db)
+    database.open()
+    stored = intake.Intake(database, Rescan([str(world.root)]), beats.Health(), Log(None))
+    with closing(sqlite3.connect(f"file:{world.db}?mode=ro", uri=True)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM messages").fetchone()
+        for is_last in (False, True):
+            database.keep("something", "else")
+            stored.checkpoint()
+            assert database.wal_bytes() > 0
+            assert (stored.wrote_at is None) == is_last
+            if not is_last:
+                reader.execute("ROLLBACK")
+    database.drop()
+
+
 def test_case_59_the_log_is_emptied_while_lines_keep_coming(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxdb.live import intake
-
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)  # no pause is long enough
     monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 0.05)
     monkeypatch.setattr(intake, "WAL_TRUNCATE_BYTES", 1)
@@ -539,6 +559,20 @@ def test_case_60_while_another_program_holds_the_write_lock_it_waits_and_says_so
         has(world, 3)
         live.is_in("watching")
     world.settled(range(3))
+
+
+def test_case_60_a_daemon_that_is_stopped_while_it_waits_does_not_call_that_its_reason(
+    world: World,
+) -> None:
+    world.write(lines(0))
+    with Live(world) as live, closing(sqlite3.connect(world.db)) as editor:
+        has(world, 1)
+        editor.execute("BEGIN IMMEDIATE")
+        world.append(line(1))
+        live.is_in("blocked")
+        assert live.end() == 0
+        assert live.health().was_stopped
+        assert "stopped:" not in live.stderr()
 
 
 def test_case_60_a_daemon_that_starts_while_the_database_is_locked_waits_too(world: World) -> None:
@@ -621,7 +655,6 @@ LIVE_WORDS = [sys.executable, "-P", "-m", "ctxdb"]
 @pytest.mark.parametrize("what", ["folder", "file"])
 def test_case_63_a_database_that_cannot_be_written_is_named_with_what_to_do(what: str) -> None:
     from ctxdb.errors import CtxdbError
-    from ctxdb.live.logs import Log
 
     with public_world() as world:
         world.write(lines(0))
@@ -713,6 +746,23 @@ def test_case_64_a_database_whose_loss_is_noticed_at_a_checkpoint_is_filled_agai
     world.settled(range(2))
 
 
+def test_case_64_a_database_that_is_moved_away_takes_all_with_it_that_was_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)
+    monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 3600.0)
+    world.write(lines(0, 1))
+    away = World(world.root, world.db.with_name("away.db"))
+    with inside(world):
+        has(world, 2)
+        world.db.rename(away.db)
+        world.append(line(2))
+        has(world, 3)
+    assert away.texts() == texts(range(2))
+    away.sound()
+    world.settled(range(3))
+
+
 def test_case_64_when_its_whole_folder_is_deleted_it_makes_all_of_it_again(world: World) -> None:
     world.write(lines(0, 1))
     with Live(world) as live:
@@ -766,6 +816,50 @@ def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(
     world.settled(range(3))
 
 
+def test_case_64_while_its_folder_is_something_else_it_waits_and_then_goes_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    folder = world.db.parent / "data"
+    world = World(world.root, folder / "ctxdb.db")
+    world.write(lines(0, 1))
+    with inside(world) as daemon:
+        has(world, 2)
+        folder.rename(folder.with_name("away"))
+        folder.touch()
+        world.append(line(2))
+        until(lambda: "waiting: " in daemon.log.stream.getvalue())  # type: ignore[union-attr]
+        folder.unlink()
+        folder.with_name("away").rename(folder)
+        has(world, 3)
+        assert daemon.lock.is_kept
+    world.settled(range(3))
+
+
+def test_case_64_while_its_folder_cannot_be_looked_into_it_waits_and_then_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    with public_world() as world:
+        world.write(lines(0, 1))
+
+        def work() -> list[str]:
+            with inside(world) as daemon:
+                has(world, 2)
+                world.db.parent.chmod(0)
+                daemon.intake.queue.add(scan([str(world.root)]).files, time.monotonic())
+                daemon.wakeup.set()
+                until(lambda: daemon.health.state == "waiting")
+                world.db.parent.chmod(0o700)
+                until(lambda: daemon.health.state == "watching")
+                return world.texts()
+
+        if os.geteuid() == 0:
+            os.chown(world.root, 65534, 65534)
+        os.environ["XDG_RUNTIME_DIR"] = str(world.root)
+        assert as_nobody(work) == texts(range(2))
+
+
 def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world: World) -> None:
     world.write(lines(0))
     world.sync()
@@ -779,6 +873,26 @@ def test_case_65_a_database_replaced_by_an_older_one_is_brought_up_to_date(world
         has(world, 4)
         until(lambda: "file was replaced" in live.stderr())
     world.settled(range(4))
+
+
+def test_case_65_an_older_copy_that_sqlite_has_written_back_is_brought_up_to_date(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By .restore, say: the file is the same one, and nothing shows before a checkpoint."""
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)
+    monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 3600.0)
+    world.write(lines(0))
+    with inside(world), closing(sqlite3.connect(":memory:")) as older:
+        has(world, 1)
+        with world.connect() as now:
+            now.backup(older)
+        world.append(lines(1, 2))
+        has(world, 3)
+        with world.connect(write=True) as now:
+            older.backup(now)
+        has(world, 3)
+    world.settled(range(3))
 
 
 def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: World) -> None:
@@ -1009,6 +1123,44 @@ def test_an_old_daemon_takes_no_step_of_the_version_that_was_installed_meanwhile
     assert "upgraded while this daemon ran" in why
     assert "ctxdb daemon restart" in why
     assert not world.db.exists()
+
+
+UNINSTALLED = """
+import sys
+from ctxdb.live.daemon import Daemon
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "ctxdb":
+            raise ModuleNotFoundError(name)
+
+watch = Daemon._watch
+def watch_alone(self, ready):
+    sys.meta_path.insert(0, Gone())
+    watch(self, ready)
+Daemon._watch = watch_alone
+from ctxdb.entry import main
+main()
+"""
+
+
+def test_a_daemon_needs_nothing_more_of_its_installation_to_read_what_was_edited(
+    world: World,
+) -> None:
+    """Of another version by then, perhaps, which does not fit."""
+    world.write(lines(*range(20)))
+    with Live(world, code=UNINSTALLED) as live:
+        has(world, 20)
+        generation = world.source()["generation"]
+        content = world.main.read_bytes()
+        middle = content.index(texts([10])[0].encode())
+        with world.main.open("r+b") as file:
+            file.seek(middle)
+            file.write(content[middle : middle + 1].swapcase())
+        until(lambda: world.source()["generation"] > generation, live.stderr)
+        assert live.health().errors == 0
+        world.append(line(20))
+        until(lambda: texts([20])[0] in world.texts())
 
 
 def test_prices_of_a_newer_version_do_not_migrate_beside_the_daemon(

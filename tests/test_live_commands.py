@@ -26,7 +26,7 @@ from ctxdb.live import health as beats
 from ctxdb.live import loop, process, units
 from ctxdb.live.logs import Log, lines_of, log_path
 from ctxdb.live.notify import Notifier
-from ctxdb.live.report import daemon_report
+from ctxdb.live.report import DaemonReport, daemon_report
 from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
 from live_lab import PATIENCE, Live, has, inside, runtime_folder, until
 from world import World, line, lines, run_python
@@ -36,9 +36,9 @@ RUN = "from ctxdb.entry import main; main()"
 NAMES = {
     "running", "pid", "version", "database", "roots", "state", "why", "since", "mode",
     "mode_reason", "started_at", "written_at", "files", "folders", "watches", "pending",
-    "missing_roots", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes", "turns", "events",
-    "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors", "last_error",
-    "last_error_at",
+    "missing_roots", "unreadable", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes",
+    "turns", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors",
+    "last_error", "last_error_at",
 }  # fmt: skip
 
 
@@ -75,6 +75,32 @@ def test_start_returns_when_it_is_ready_and_leaves_a_process_without_terminal_or
     assert os.readlink(f"/proc/{health.pid}/cwd") == "/"
     started.write(lines(0, 1))
     has(started, 2)
+
+
+def test_a_daemon_can_be_started_by_who_does_not_want_to_hear_of_its_children(world: World) -> None:
+    runtime_folder()
+    code = "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" + RUN
+    done = run_python(code, "--db", world.db, "daemon", "start", "--root", world.root)
+    try:
+        assert done.returncode == 0, done.stderr
+        assert "Watching, as process" in done.stderr
+    finally:
+        ctxdb(world, "daemon", "stop")
+
+
+def test_a_started_daemon_holds_nothing_that_its_starter_had_open(world: World) -> None:
+    runtime_folder()
+    ours, its = os.pipe()
+    words = ["--db", world.db, "daemon", "start", "--root", world.root]
+    try:
+        done = subprocess.run([sys.executable, "-c", RUN, *words], pass_fds=[its], check=False)
+        os.close(its)
+        assert done.returncode == 0
+        os.set_blocking(ours, False)
+        assert os.read(ours, 1) == b""  # an end, and not something that may still come
+    finally:
+        os.close(ours)
+        ctxdb(world, "daemon", "stop")
 
 
 def test_a_second_start_names_the_first_and_exits_3(started: World) -> None:
@@ -279,6 +305,23 @@ def test_status_has_the_same_names_whatever_there_is(world: World, what: str) ->
     assert "None" not in done.stdout
 
 
+def test_status_names_a_root_that_cannot_be_read_until_it_can(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.05))
+    other = tmp_path / "other"
+    other.write_text("a file where a folder was")
+    with inside(world, roots=[world.root, other]) as daemon:
+        assert daemon.health.unreadable == [str(other)]
+        shown = "\n".join(DaemonReport(daemon.health, running=True).lines())
+        assert f"cannot read {other};" in shown
+        other.unlink()
+        other.mkdir()
+        until(lambda: not daemon.health.unreadable)
+        shown = "\n".join(DaemonReport(daemon.health, running=True).lines())
+        assert "cannot read" not in shown
+
+
 def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:
     health = beats.running(started.db)
     assert health is not None
@@ -321,6 +364,41 @@ def test_without_a_runtime_folder_the_health_file_is_beside_the_database(
     assert beats.health_path(world.db) == world.db.with_name("ctxdb.db.daemon")
 
 
+def test_a_daemon_that_began_without_a_runtime_folder_is_found_when_there_is_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that cron started, say, before anybody logged in."""
+    runtime_folder()
+    assert ctxdb(world, "daemon", "start", "--root", world.root / "before").returncode == 0
+    assert ctxdb(world, "daemon", "stop").returncode == 0  # and has left its word there
+    with monkeypatch.context() as early:
+        early.setenv("XDG_RUNTIME_DIR", "/nowhere")
+        assert ctxdb(world, "daemon", "start", "--root", world.root).returncode == 0
+    try:
+        assert ctxdb(world, "daemon", "status").returncode == 0
+        assert ctxdb(world, "daemon", "restart").returncode == 0
+        assert (beats.running(world.db) or beats.Health()).roots == [str(world.root)]
+    finally:
+        ctxdb(world, "daemon", "stop")
+
+
+def test_when_the_runtime_folder_goes_the_daemon_says_beside_the_database_how_it_is(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxdb.live.daemon.WRITE_SECONDS", 0.0)
+    world.write(lines(0))
+    with inside(world):
+        until(lambda: (beats.read(world.db) or beats.Health()).lines == 1)
+        folder = Path(os.environ["XDG_RUNTIME_DIR"])
+        folder.rename(folder.with_name("gone"))  # at once, as an unmount
+        world.append(line(1))
+        until(lambda: (beats.running(world.db) or beats.Health()).lines == 2)
+        runtime_folder()
+        world.append(line(2))
+        until(lambda: (beats.running(world.db) or beats.Health()).lines == 3)
+        assert beats.health_path(world.db).is_relative_to(folder)
+
+
 def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happens(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -351,7 +429,16 @@ def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happ
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{", b"[]", b'{"pid": 1}', b'{"pid": "x", "state": 3}', b"\xff" * 100]
+    "content",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"pid": 1}',
+        b'{"pid": "x", "state": 3}',
+        b'{"written": []}',
+        b"\xff" * 100,
+    ],
 )
 def test_a_broken_health_file_is_no_daemon(world: World, content: bytes) -> None:
     runtime_folder()

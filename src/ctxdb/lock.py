@@ -120,8 +120,10 @@ class WriterLock:
     def _is_still_there(self, fd: int) -> bool:
         try:
             return os.path.samestat(os.fstat(fd), os.stat(self.path, follow_symlinks=False))  # noqa: PTH116
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
+        except OSError:
+            return True  # its folder cannot be looked into: nobody else gets at it either
 
     def __enter__(self) -> Self:
         self.acquire()

@@ -65,8 +65,6 @@ class Daemon:
         self.stop_signal = 0
         self.rescan_asked = False
         self.notifier = Notifier()
-        self.path: Path = beats.health_path(config.db_path)
-        in_runtime = beats.runtime_dir() is not None  # memory, not disk
         pid = os.getpid()
         self.health = Health(
             pid=pid,
@@ -76,7 +74,6 @@ class Daemon:
             roots=list(config.roots),
             given_roots=given_roots,
             started_at=utc_now(),
-            beat_seconds=beats.BEAT_SECONDS if in_runtime else 0.0,
         )
         self.lock = WriterLock(config.db_path, role="daemon")
         self.database = Database(config.db_path)
@@ -125,6 +122,7 @@ class Daemon:
             self._beat(force=True)
             if self._open():
                 self._watch(ready)
+            self.health.why = ""  # it was told to end: what it waited for is not the reason
         except BaseException as e:
             self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
             raise
@@ -305,11 +303,15 @@ class Daemon:
                 return
         self._wrote_at = now
         self.health.written, self.health.written_at = time.time(), utc_now()
+        # Each time anew: the runtime folder goes when its user logs out, and comes again.
+        in_runtime = beats.runtime_dir() is not None  # memory, not disk
+        self.health.beat_seconds = beats.BEAT_SECONDS if in_runtime else 0.0
         self._wrote = _copy(self.health)
+        path = beats.health_path(self.config.db_path)
         try:
-            beats.write(self.path, self.health)
+            beats.write(path, self.health)
         except OSError as e:
-            self.log.trouble("health", f"{self.path}: {e.strerror}")
+            self.log.trouble("health", f"{path}: {e.strerror}")
 
     def _give_memory_back(self) -> None:
         """After much reading, when it is quiet: a daemon that waits needs little."""

@@ -74,6 +74,7 @@ class Database:
         self._log: Identity | None = None
         self._look: tuple[int, int] | None = None
         self._schema: int | None = None  # as SQLite counts changes of it
+        self._others: int | None = None  # as SQLite counts what other connections have committed
         self.abandoned: list[sqlite3.Connection] = []  # closing them would do harm
 
     @property
@@ -97,7 +98,8 @@ class Database:
             try:
                 prepare(conn, self.path)
                 fulltext.merge_again(conn)  # a sync that was killed may have left it off
-                self._schema = _schema_version(conn)
+                self._schema = _counter(conn, "schema_version")
+                self._others = _counter(conn, "data_version")
             except BaseException:
                 conn.close()
                 raise
@@ -127,13 +129,21 @@ class Database:
 
     def has_other_steps(self) -> bool:
         """Whether another version has migrated it: cheap to ask while no schema has changed."""
-        found = _schema_version(self.conn)
+        found = _counter(self.conn, "schema_version")
         if found == self._schema:
             return False
         if applied(self.conn) != steps():
             return True
         self._schema = found  # somebody's own table or view
         return False
+
+    def was_changed_by_others(self) -> bool:
+        """Whether another program has committed something since the last time that this was asked.
+
+        All of an older copy, perhaps, by way of SQLite: no file shows that before a checkpoint.
+        """
+        before, self._others = self._others, _counter(self.conn, "data_version")
+        return self._others != before
 
     def drop(self) -> None:
         """Let go of the connection."""
@@ -146,6 +156,11 @@ class Database:
             # Closing would remove the -wal by its name, and that is another database's by now.
             self.abandoned.append(conn)
             return
+        if is_other and log is not None:
+            # SQLite leaves the log of a file that was moved as it is. Where that file went to,
+            # nobody will look for it.
+            with suppress(sqlite3.Error):
+                conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         with suppress(sqlite3.Error):
             conn.close()
         if is_other and log is not None and _identity(self.wal) == log:
@@ -154,12 +169,14 @@ class Database:
                 with suppress(OSError):
                     side.unlink()
 
-    def checkpoint(self, *, truncate: bool = False) -> None:
-        """Move what is in the log into the database, as far as readers allow."""
+    def checkpoint(self, *, truncate: bool = False) -> bool:
+        """Move what is in the log into the database; False when a reader keeps some of it there."""
         mode = "TRUNCATE" if truncate else "PASSIVE"
+        busy, there, moved = 1, 0, 0
         with suppress(sqlite3.OperationalError):
-            self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+            busy, there, moved = self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         self.note()
+        return not busy and there == moved
 
     def wal_bytes(self) -> int:
         """How long the log is."""
@@ -175,8 +192,8 @@ class Database:
         self.note()
 
 
-def _schema_version(conn: sqlite3.Connection) -> int:
-    (found,) = conn.execute("PRAGMA schema_version").fetchone()
+def _counter(conn: sqlite3.Connection, name: str) -> int:
+    (found,) = conn.execute(f"PRAGMA {name}").fetchone()
     return int(found)
 
 

@@ -45,6 +45,7 @@ class Health:
     watches: int = 0
     pending: int = 0  # files known to have something to read
     missing_roots: list[str] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)  # folders, and roots that are none
     lag_ms: float | None = None  # of the last turn: from the first sign of a change to its commit
     max_lag_ms: float | None = None  # over the last minutes
     last_read_at: str | None = None
@@ -98,11 +99,20 @@ def runtime_dir() -> Path | None:
 
 def health_path(db_path: Path) -> Path:
     """Where the daemon of that database says how it is: the runtime folder, or beside it."""
+    return _places(db_path)[0]
+
+
+def _places(db_path: Path) -> list[Path]:
+    """Where a daemon may have said how it is, by what it found: the runtime folder goes at logout.
+
+    The first is where one that begins now says it.
+    """
+    beside = db_path.with_name(db_path.name + ".daemon")
     folder = runtime_dir()
     if folder is None:
-        return db_path.with_name(db_path.name + ".daemon")
+        return [beside]
     name = hashlib.blake2b(os.path.realpath(db_path).encode(errors="surrogateescape"))
-    return folder / "ctxdb" / f"{name.hexdigest()[:16]}.json"
+    return [folder / "ctxdb" / f"{name.hexdigest()[:16]}.json", beside]
 
 
 def write(path: Path, health: Health) -> None:
@@ -123,16 +133,23 @@ def write(path: Path, health: Health) -> None:
 
 def read(db_path: Path) -> Health | None:
     """What the last daemon of that database said, whether it lives or not."""
+    found = [health for path in _places(db_path) if (health := _read(path)) is not None]
+    return max(found, key=lambda health: health.written, default=None)
+
+
+def _read(path: Path) -> Health | None:
     try:
-        fd = os.open(health_path(db_path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(fd, "rb") as file:
             if os.fstat(fd).st_uid != os.geteuid():
                 return None
             found = json.loads(file.read(1 << 20))
         names = {one.name for one in fields(Health)}
-        return Health(**{key: value for key, value in found.items() if key in names})
+        health = Health(**{key: value for key, value in found.items() if key in names})
+        health.written = float(health.written)
     except (OSError, ValueError, TypeError, AttributeError):
         return None
+    return health
 
 
 def running(db_path: Path) -> Health | None:

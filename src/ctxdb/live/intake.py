@@ -53,6 +53,7 @@ class Intake:
     found: Scan | None = None  # a walk whose result the database has not seen yet
     wants_walk: bool = False  # the database may be another one: everything is to be looked at
     has_looked: bool = False  # the database has seen a walk since it was opened
+    is_doubtful: bool = False  # another program has changed it: it may be behind a walk that it saw
     unsettled: bool = False  # what a walk found is not all read yet
     trouble: Trouble | None = None
     retry_at: float = 0.0
@@ -101,6 +102,8 @@ class Intake:
         try:
             if not self._is_ready():
                 self._went_well()
+            elif self.database.was_changed_by_others():
+                self.is_doubtful = True
         except (Outdated, NewerSchema):
             raise
         except (sqlite3.Error, CtxdbError, OSError) as e:
@@ -266,15 +269,14 @@ class Intake:
             self.check()
             return
         size = self.database.wal_bytes()
-        if size:
-            self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
+        is_done = not size or self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
         left = self.health.wal_bytes = self.database.wal_bytes()
         if left >= WAL_WARN_BYTES:
             text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
             self.log.trouble("wal", text)
             self._note_error(text)
-        if left >= WAL_BYTES:
-            self.wrote()  # try again
+        if left >= WAL_BYTES and not is_done:
+            self.wrote()  # try again; what was only not made shorter is written over from now on
 
     def wrote(self) -> None:
         """Something was stored, and is to be moved from the log into the database."""

@@ -224,11 +224,12 @@ class Loop:
         if now >= self.tick_at:
             self.tick_at = now + rhythm.tick
             self._tick(now)
-        if self.rescan.needs_walk:
+        if self.rescan.needs_walk or self.intake.is_doubtful:
             self._walk_soon(now)
         if now >= self.walk_at and self.intake.database.is_open:
             self._walk(now)
         self.health.files, self.health.folders = len(self.rescan.seen), len(self.rescan.folders)
+        self.health.unreadable = sorted(self.rescan.unreadable)
 
     def _tick(self, now: float) -> None:
         if self.clock.slept():
@@ -252,7 +253,7 @@ class Loop:
             self._choose_mode(now)
 
     def _walk(self, now: float) -> None:
-        walk = self.rescan.walk(whole=not self.intake.has_looked)
+        walk = self.rescan.walk(whole=not self.intake.has_looked or self.intake.is_doubtful)
         self.health.rescans += 1
         self.walk_cost, self.walked_at = walk.seconds, now
         rhythm = RHYTHMS[self.mode]
@@ -270,8 +271,9 @@ class Loop:
 
     def _take_in(self, walk: Walk, found: Scan, now: float) -> None:
         self.health.missing_roots = found.missing_roots
-        if walk.has_gone or not self.intake.has_looked:
+        if walk.has_gone or not self.intake.has_looked or self.intake.is_doubtful:
             self.intake.found = found
+            self.intake.is_doubtful = False
         else:
             self._queue(walk.changed, now)
 

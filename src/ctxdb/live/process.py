@@ -19,6 +19,7 @@ from ctxdb.lock import current_writer, holds_lock
 READY_FD = "CTXDB_READY_FD"  # where a started daemon says that it is ready, or why not
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
+MOST_DESCRIPTORS = 1 << 16  # that a shell or a script may have left open
 
 
 class StartFailed(CtxdbError):
@@ -51,7 +52,8 @@ def start(db_path: Path, roots: list[str]) -> int:
     if child == 0:
         _detach(command_line(db_path, roots), theirs, log)
     os.close(theirs)
-    os.waitpid(child, 0)
+    with suppress(ChildProcessError):  # who started us ignores SIGCHLD, and so do we
+        os.waitpid(child, 0)
     with os.fdopen(ours, "rb") as pipe:
         told = _read_all(pipe.fileno(), START_SECONDS)
     word, _, rest = told.partition(" ")
@@ -72,6 +74,9 @@ def _detach(words: list[str], ready: int, log: Path) -> NoReturn:
             os._exit(0)
         os.chdir("/")
         os.umask(0o077)
+        # A lock or a pipe of whoever started us would be held for as long as the daemon lives.
+        os.closerange(3, ready)
+        os.closerange(ready + 1, MOST_DESCRIPTORS)
         nothing = os.open(os.devnull, os.O_RDONLY)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
         output = os.open(log, flags, 0o600)

@@ -17,6 +17,7 @@ STATES = {
     "blocked": "blocked by another writer",
     "waiting": "waiting",
 }
+SHOWN_UNREADABLE = 4
 
 
 @dataclass(slots=True)
@@ -70,6 +71,10 @@ def _running(health: Health) -> Iterator[str]:
     )
     for root in health.missing_roots:
         yield f"             waits for {root} to be made"
+    for path in health.unreadable[:SHOWN_UNREADABLE]:
+        yield f"             cannot read {path}; `ctxdb daemon logs` says why"
+    if more := health.unreadable[SHOWN_UNREADABLE:]:
+        yield f"             ... nor {len(more):,} more"
     lag = "" if health.lag_ms is None else f", lag {health.lag_ms:,.0f} ms"
     most = "" if health.max_lag_ms is None else f" (at most {health.max_lag_ms:,.0f} lately)"
     yield (

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+# Used by what is below, which loads it when needed: by then an upgrade may have taken its place.
+import ctxdb.verify.lines  # noqa: F401
 from ctxdb.discover import FoundFile, Scan, store_path
 from ctxdb.identity import NotRegular
 from ctxdb.ingest import Pass
