@@ -137,6 +137,28 @@ def test_msg_without_request_id_is_1_request() -> None:
         assert only(read(world, where))["output_tokens"] == 8
 
 
+@pytest.mark.parametrize("uuid", [None, "1"])
+def test_without_message_id_each_line_is_a_request_though_it_has_no_uuid_or_a_common_one(
+    uuid: str | None,
+) -> None:
+    world = World()
+    for t in (world.session(), world.session()):
+        for output in (7, 8) if uuid is None else (7,):
+            entry = answer(t, OPUS, tokens=used(10, output), request="")
+            entry["timestamp"] = "2026-08-01T10:00:00.000Z"
+            del entry["message"]["id"], entry["uuid"]
+            if uuid is not None:
+                entry["uuid"] = uuid
+    with lab() as where:
+        rows = read(world, where)
+        where.sync()
+        assert len({row["request_key"] for row in rows}) == len(rows)
+    assert sorted(row["output_tokens"] for row in rows) == (
+        [7, 7, 8, 8] if uuid is None else [7, 7]
+    )
+    assert {row["lines"] for row in rows} == {1}
+
+
 def test_synthetic_is_0_requests() -> None:
     world = World()
     t = world.session()

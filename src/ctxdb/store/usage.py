@@ -14,7 +14,7 @@ import orjson
 
 from ctxdb.normalize.usage import request_key
 from ctxdb.store import model_names
-from ctxdb.store.model import Placed, Touched
+from ctxdb.store.model import Placed, Touched, entry_key, line_key
 
 _COUNTED = (
     "input_tokens",
@@ -133,12 +133,26 @@ def line_rows(placed: Placed) -> list[tuple[Any, ...]]:
     if not rec.usage:
         return []
     api, request = rec.api_message_id, rec.request_id
-    key = request_key(placed.session_id, api, request, rec.timestamp, rec.uuid)
+    line = (placed.file.session_id, rec.line_hash, placed.nth)
+    key = _key(placed.session_id, api, request, rec.timestamp, rec.uuid, line)
     first, *advisors = rec.usage
     rows = [(placed.id, key, api, request, *first)]
     for row in advisors:
         rows.append((placed.id, f"{key}|adv {row[0]}", api, request, *row))  # noqa: PERF401
     return rows
+
+
+def _key(
+    session: str | None,
+    api: str | None,
+    request: str | None,
+    at: str | None,
+    uuid: str | None,
+    line: tuple[str | None, int | None, int | None],
+) -> str:
+    if api is not None:
+        return request_key(session, api, request, at)
+    return line_key(*line) if uuid is None else entry_key(uuid, session)
 
 
 def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: Touched) -> None:
