@@ -328,6 +328,7 @@ def test_sonnet_4_5_above_200k_costs_more_for_the_whole_request(prompt: int, pri
         ("openrouter/anthropic/claude-opus-4.6", "claude-opus-4-6"),
         ("claude-opus-4@20250514", "claude-opus-4"),
         ("vertex_ai/claude-opus-4-1@20250805", "claude-opus-4-1"),
+        ("claude-3-5-sonnet-v2@20241022", "claude-3-5-sonnet"),
         ("claude-opus-4-6[1m]", "claude-opus-4-6"),
         ("claude-sonnet-4-6 (1M context)", "claude-sonnet-4-6"),
         ("claude-4-opus-20250514", "claude-opus-4"),
@@ -349,7 +350,7 @@ def test_the_price_of_a_name(model: str, name: str | None) -> None:
 @given(
     st.from_regex(
         r"((bedrock|x)/)?((us|eu)\.)?(anthropic[./])?claude-(opus-4|4-opus|sonnet-4[.-]5)"
-        r"(\[1m\]|\(x\))?([-@]20250514)?(-v1(:0)?)?",
+        r"(\[1m\]|\(x\))?(-v2)?([-@]20250514)?(-v1(:0)?)?",
         fullmatch=True,
     )
 )
