@@ -210,6 +210,29 @@ def test_sonnet_5_5_one_second_before_and_at_2026_10_07(at: str, read_price: int
         assert usd(only(read(world, where))) == Fraction(1000 * read_price, 10**8)
 
 
+@pytest.mark.parametrize(
+    ("at", "utc", "read_price"),
+    [
+        ("2026-10-07T01:59:59.000+02:00", "2026-10-06T23:59:59.000Z", 20),
+        ("2026-10-06T19:00:00-05:00", "2026-10-07T00:00:00.000Z", 10),
+        ("2026-10-07T00:00:00.000", "2026-10-07T00:00:00.000", 10),
+        ("2026-10-07", "2026-10-07", 10),
+        ("0001-01-01T00:00:00+23:00", "0001-01-01T00:00:00+23:00", 20),
+    ],
+)
+def test_a_time_with_an_offset_is_kept_in_utc_and_has_the_price_of_that_moment(
+    at: str, utc: str, read_price: int
+) -> None:
+    world = World()
+    tokens = used(0, 0, cache_read_input_tokens=10**6)
+    answer(world.session(), "claude-sonnet-5-5", tokens=tokens, timestamp=at)
+    with lab() as where:
+        row = only(read(world, where))
+        where.must_verify()
+        assert where.rows("SELECT DISTINCT timestamp FROM messages") == [(utc,)]
+    assert (row["timestamp"], usd(row)) == (utc, Fraction(read_price, 100))
+
+
 def test_fast_times_us_is_2_2_times() -> None:
     world = World()
     t = world.session()
