@@ -15,7 +15,7 @@
 --   total_tokens: input, output, cache writes and cache reads together
 --   output_tokens: output alone
 --   cost_usd: cost in USD, subagents included; NULL when no request has a price
---   cost_own_usd: cost without subagents; NULL when no request of its own has a price
+--   cost_own_usd: cost without subagents; NULL when it has requests of its own and none has a price
 --   models: the models that answered
 --   seconds: from the first to the last message
 --   ended_at: last message
@@ -39,8 +39,8 @@ SELECT s.started_at, p.name AS project, s.title,
   coalesce(c.requests, 0) AS requests, coalesce(c.requests_unpriced, 0) AS requests_unpriced,
   coalesce(c.requests_not_final, 0) AS requests_not_final, coalesce(c.total_tokens, 0) AS total_tokens, coalesce(c.output_tokens, 0) AS output_tokens,
   CASE WHEN c.session_id IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
-  CASE WHEN c.session_id IS NULL THEN 0.0
-    WHEN c.requests = c.requests_of_agents OR c.requests - c.requests_unpriced > c.priced_of_agents THEN (c.cost - coalesce(c.cost_of_agents, 0)) / 1e12
+  CASE WHEN c.session_id IS NULL OR c.requests = c.requests_of_agents THEN 0.0
+    WHEN c.requests - c.requests_unpriced > c.priced_of_agents THEN (c.cost - coalesce(c.cost_of_agents, 0)) / 1e12
   END AS cost_own_usd,
   CASE WHEN c.first_model = c.last_model THEN c.first_model
     ELSE (SELECT group_concat(model, ', ') FROM (SELECT DISTINCT u.model FROM usage u WHERE u.session_id = s.id ORDER BY u.model)) END AS models,

@@ -22,7 +22,7 @@ SELECT u.session_id, s.title, p.name AS project, s.started_at, u.last_used_at,
   requests, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens,
   input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens AS total_tokens,
   web_search_requests, cost / 1e12 AS cost_usd,
-  CASE WHEN requests_own = 0 OR priced_own > 0 THEN (cost - coalesce(cost_of_agents, 0)) / 1e12 END AS cost_own_usd,
+  CASE WHEN requests_own = 0 THEN 0.0 WHEN priced_own > 0 THEN (cost - coalesce(cost_of_agents, 0)) / 1e12 END AS cost_own_usd,
   requests_unpriced, requests_not_final
 FROM (
   SELECT session_id, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,

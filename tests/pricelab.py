@@ -73,8 +73,7 @@ def normal_names(model: str) -> list[str]:
     names.append(name)
     name = re.sub(r"\s*(\[1[mM]\]|\(.*\))$", "", name)
     names.append(name)
-    name = re.sub(r"-v\d+(:\d+)?$", "", name)
-    name = re.sub(r"[-@]\d{8}$", "", name)
+    name = re.sub(r"(-v\d+)?([-@]\d{8})?(-v\d+(:\d+)?)?$", "", name)
     names.append(name)
     names.append(re.sub(r"^claude-4-(opus|sonnet)$", r"claude-\1-4", name))
     return names

@@ -137,6 +137,28 @@ def test_msg_without_request_id_is_1_request() -> None:
         assert only(read(world, where))["output_tokens"] == 8
 
 
+@pytest.mark.parametrize("uuid", [None, "1"])
+def test_without_message_id_each_line_is_a_request_though_it_has_no_uuid_or_a_common_one(
+    uuid: str | None,
+) -> None:
+    world = World()
+    for t in (world.session(), world.session()):
+        for output in (7, 8) if uuid is None else (7,):
+            entry = answer(t, OPUS, tokens=used(10, output), request="")
+            entry["timestamp"] = "2026-08-01T10:00:00.000Z"
+            del entry["message"]["id"], entry["uuid"]
+            if uuid is not None:
+                entry["uuid"] = uuid
+    with lab() as where:
+        rows = read(world, where)
+        where.sync()
+        assert len({row["request_key"] for row in rows}) == len(rows)
+    assert sorted(row["output_tokens"] for row in rows) == (
+        [7, 7, 8, 8] if uuid is None else [7, 7]
+    )
+    assert {row["lines"] for row in rows} == {1}
+
+
 def test_synthetic_is_0_requests() -> None:
     world = World()
     t = world.session()
@@ -186,6 +208,29 @@ def test_sonnet_5_5_one_second_before_and_at_2026_10_07(at: str, read_price: int
            tokens=used(0, 0, cache_read_input_tokens=1000))  # fmt: skip
     with lab() as where:
         assert usd(only(read(world, where))) == Fraction(1000 * read_price, 10**8)
+
+
+@pytest.mark.parametrize(
+    ("at", "utc", "read_price"),
+    [
+        ("2026-10-07T01:59:59.000+02:00", "2026-10-06T23:59:59.000Z", 20),
+        ("2026-10-06T19:00:00-05:00", "2026-10-07T00:00:00.000Z", 10),
+        ("2026-10-07T00:00:00.000", "2026-10-07T00:00:00.000", 10),
+        ("2026-10-07", "2026-10-07", 10),
+        ("0001-01-01T00:00:00+23:00", "0001-01-01T00:00:00+23:00", 20),
+    ],
+)
+def test_a_time_with_an_offset_is_kept_in_utc_and_has_the_price_of_that_moment(
+    at: str, utc: str, read_price: int
+) -> None:
+    world = World()
+    tokens = used(0, 0, cache_read_input_tokens=10**6)
+    answer(world.session(), "claude-sonnet-5-5", tokens=tokens, timestamp=at)
+    with lab() as where:
+        row = only(read(world, where))
+        where.must_verify()
+        assert where.rows("SELECT DISTINCT timestamp FROM messages") == [(utc,)]
+    assert (row["timestamp"], usd(row)) == (utc, Fraction(read_price, 100))
 
 
 def test_fast_times_us_is_2_2_times() -> None:
@@ -306,6 +351,7 @@ def test_sonnet_4_5_above_200k_costs_more_for_the_whole_request(prompt: int, pri
         ("openrouter/anthropic/claude-opus-4.6", "claude-opus-4-6"),
         ("claude-opus-4@20250514", "claude-opus-4"),
         ("vertex_ai/claude-opus-4-1@20250805", "claude-opus-4-1"),
+        ("claude-3-5-sonnet-v2@20241022", "claude-3-5-sonnet"),
         ("claude-opus-4-6[1m]", "claude-opus-4-6"),
         ("claude-sonnet-4-6 (1M context)", "claude-sonnet-4-6"),
         ("claude-4-opus-20250514", "claude-opus-4"),
@@ -327,7 +373,7 @@ def test_the_price_of_a_name(model: str, name: str | None) -> None:
 @given(
     st.from_regex(
         r"((bedrock|x)/)?((us|eu)\.)?(anthropic[./])?claude-(opus-4|4-opus|sonnet-4[.-]5)"
-        r"(\[1m\]|\(x\))?([-@]20250514)?(-v1(:0)?)?",
+        r"(\[1m\]|\(x\))?(-v2)?([-@]20250514)?(-v1(:0)?)?",
         fullmatch=True,
     )
 )

@@ -293,17 +293,20 @@ def test_a_session_whose_own_model_has_no_price_has_no_own_cost() -> None:
             assert where.rows(f"SELECT cost_usd, cost_own_usd FROM {view}") == [(0.005, None)]
 
 
-def test_a_session_with_requests_of_subagents_alone_has_no_cost_of_its_own() -> None:
+@pytest.mark.parametrize(("model", "cost"), [("claude-haiku-4-5", 0.005), ("nobody-knows", None)])
+def test_a_session_with_requests_of_subagents_alone_has_no_cost_of_its_own(
+    model: str, cost: float | None
+) -> None:
     world = World()
     t = world.session()
     t.prompt("begin")
     side = t.agent_file("a1")
-    answer(side, "claude-haiku-4-5", tokens=used(0, 1000))
+    answer(side, model, tokens=used(0, 1000))
     with lab() as where:
         world.write(where.root)
         where.sync()
         for view in ("usage_by_session", "sessions_overview"):
-            assert where.rows(f"SELECT cost_usd, cost_own_usd FROM {view}") == [(0.005, 0.0)]
+            assert where.rows(f"SELECT cost_usd, cost_own_usd FROM {view}") == [(cost, 0.0)]
 
 
 def test_a_request_that_an_agent_made_first_is_the_agents_in_every_view() -> None:

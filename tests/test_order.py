@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builder import World, text
 from ctxdb import ahead, ingest, reader, tail
 from ctxdb import build as aside
 from lab import Lab, at_once, lab, must_equal
@@ -430,6 +431,26 @@ def test_a_side_agent_whose_lines_all_went_to_another_session_is_gone() -> None:
 def test_a_file_that_names_its_session_late_is_of_that_session_from_its_start() -> None:
     must_not_depend_on_order(
         ("new", 0, ["snapshot", "prompt"]), ("second_part", 0, ["snapshot", "queued", "prompt"])
+    )
+
+
+def test_what_was_billed_before_a_file_names_its_session_is_of_that_session() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("begin")
+    t.reply(text("one"), text("two"), message="msg_a", request="", final=False)
+    t.reply(text("gateway"), message="chat-1", request="")
+    t.reply(text("asked"))
+    (nameless,) = t.reply(text("nameless"), request="")
+    del nameless["uuid"], nameless["message"]["id"]
+    t.tool("Bash", {"command": "git commit -m x"}, "[main 1a2b3c4] x\n 1 file changed")
+    for entry in t.entries:
+        del entry["sessionId"]
+    t.reply(text("three"), message="msg_a", request="", output=90)
+    (data,) = world.contents().values()
+    files = {"-p/notes.jsonl": data}
+    must_come_out_equal(
+        files, [("-p/notes.jsonl", line) for line in data.splitlines(keepends=True)]
     )
 
 

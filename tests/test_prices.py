@@ -462,6 +462,32 @@ def test_what_is_exported_can_be_imported_and_changes_nothing(priced: World, fil
     assert len(done.stdout.splitlines()) == 2
 
 
+@pytest.mark.parametrize("since", [(), ("--from", "2026-07-24"), ("--from", "2026-12-01")])
+def test_an_export_with_a_price_of_yours_beside_ours_can_be_imported(
+    priced: World, file: Path, since: tuple[str, ...]
+) -> None:
+    add = ("prices", "add", "claude-opus-5", "--input", "1", "--output", "2", *since)
+    assert priced.cli(*add).returncode == 0
+    before, cost = priced.ask("SELECT * FROM prices"), costs(priced)
+    assert priced.cli("prices", "export", file).returncode == 0
+    done = priced.cli("prices", "import", file)
+    assert done.stderr == f"0 added, 0 replaced, {len(before)} there already\n"
+    assert priced.ask("SELECT * FROM prices") == before
+    assert priced.cli("prices", "reset", "claude-opus-5").returncode == 0
+    assert priced.cli("prices", "import", file).stderr.startswith("1 added, 0 replaced")
+    assert costs(priced) == cost
+
+
+def test_ours_of_another_version_do_not_become_yours_beside_your_own(
+    priced: World, file: Path
+) -> None:
+    ours = "claude-opus-5,2026-07-01,,0,1,2,3,4,5,,,,,,shipped"
+    yours = "claude-opus-5,2026-12-01,,0,1,2,3,4,5,,,,,,user"
+    file.write_text(f"{HEADER},origin\n{ours}\n{yours}\n")
+    says = f"{file}: row 3: dates overlap with claude-opus-5 from 2026-07-01 in the same file"
+    fails(priced, "import", file, says=says, code=1)
+
+
 def test_an_export_replaces_a_file_only_by_force(world: World, file: Path) -> None:
     world.sync()
     file.write_text("mine")

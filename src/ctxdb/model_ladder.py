@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-VERSION = 1  # part of the schema's fingerprint: stored names are made anew when the rungs change
+VERSION = 2  # part of the schema's fingerprint: stored names are made anew when the rungs change
 MAX_NAME = 200  # characters; longer is no model name, and not worth a regular expression
 
 # Compiled when first used: every question asks for VERSION above.
@@ -35,7 +35,8 @@ def _without_extra(name: str) -> str:
 
 
 def _without_date(name: str) -> str:
-    return re.sub(_DATE, "", re.sub(_VERSION, "", name))
+    # Bedrock writes -20250929-v1:0, Vertex AI -v2@20241022.
+    return re.sub(_VERSION, "", re.sub(_DATE, "", re.sub(_VERSION, "", name)))
 
 
 def _by_alias(name: str) -> str:

@@ -18,7 +18,7 @@ from ctxdb.normalize.records import Call, Fact, Message, Record, Result, Skip
 from ctxdb.normalize.sides import attachment_parts, event_record, side_data, system_parts
 from ctxdb.normalize.tools import notice_facts, read_call, read_result, result_facts
 from ctxdb.normalize.usage import usage_rows
-from ctxdb.normalize.values import base64_size, dict_of, dump, text_of
+from ctxdb.normalize.values import base64_size, dict_of, dump, text_of, time_of
 
 THREADED = frozenset(("user", "assistant", "system", "attachment"))
 
@@ -267,12 +267,12 @@ def _threaded(
     wrapper: dict[str, Any] | None,
 ) -> Message:
     get = entry.get
-    at = text_of(get("timestamp"))
+    at = time_of(get("timestamp"))
     outer = entry if wrapper is None else wrapper
     agent, version, session, cwd, branch, slug, entrypoint, process = _common(outer, length)
     if wrapper is not None:
         agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or text_of(get("agentId"))
-        at = at or text_of(wrapper.get("timestamp"))
+        at = at or time_of(wrapper.get("timestamp"))
     forked = dict_of(entry["forkedFrom"]) if "forkedFrom" in entry else None
     sidechain = (
         wrapper is not None or in_agent_file or agent is not None or get("isSidechain") is True

@@ -19,6 +19,7 @@ from ctxdb.normalize.values import (
     int_of,
     shrink,
     text_of,
+    time_of,
 )
 
 # Keys of user and assistant lines that say something a view needs.
@@ -192,7 +193,7 @@ def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
     snapshot = dict_of(entry.get("snapshot"))
     for path, value in dict_of(snapshot.get("trackedFileBackups")).items():
         backup = dict_of(value)
-        at = text_of(backup.get("backupTime")) or text_of(snapshot.get("timestamp"))
+        at = time_of(backup.get("backupTime")) or time_of(snapshot.get("timestamp"))
         if path and (version := int_of(backup.get("version"))) is not None:
             found.append((path, version, at))
     if tracked := text_of(entry.get("trackingPath")):
@@ -219,7 +220,7 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
     what = entry.get("type")
     name = what if type(what) is str else None
     snapshot = dict_of(entry.get("snapshot"))
-    at = text_of(entry.get("timestamp")) or text_of(snapshot.get("timestamp"))
+    at = time_of(entry.get("timestamp")) or time_of(snapshot.get("timestamp"))
     subtype = next((found for key in _SUBTYPES if (found := text_of(entry.get(key)))), None)
     data = dump_without_base64(entry)
     if any(key in data for key in _PRIVATE):

@@ -43,12 +43,8 @@ def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
     return read_in, written, total - long, long, cached
 
 
-def request_key(
-    session: str | None, message: str | None, request: str | None, at: str | None, uuid: str | None
-) -> str:
-    """What makes a request one request (R2)."""
-    if message is None:
-        return uuid or f"{session}|{at}"
+def request_key(session: str | None, message: str, request: str | None, at: str | None) -> str:
+    """What makes a request one request (R2); without a message id it is the line's own entry."""
     if request is not None:
         return f"{message}|{request}"
     if message.startswith("msg_"):

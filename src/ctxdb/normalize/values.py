@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -22,6 +23,25 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=]{65536,}")
 def text_of(value: Any) -> str | None:
     """The value if it is a non-empty string."""
     return value if type(value) is str and value else None
+
+
+def time_of(value: Any) -> str | None:
+    """The value if it is a time: in UTC, as Claude Code writes it, for times compare as texts."""
+    if type(value) is not str or not value:
+        return None
+    return value if value[-1] == "Z" else _in_utc(value)
+
+
+def _in_utc(text: str) -> str:
+    """Other programs write `+02:00`; what names no zone, or is no time, stays as it is."""
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            return text
+        moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return text
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def dict_of(value: Any) -> dict[str, Any]:

@@ -223,6 +223,9 @@ def take_in(conn: sqlite3.Connection, prices: list[Price]) -> Changed:
         for row in conn.execute(f"SELECT {_NAMES} FROM prices")  # noqa: S608
     }
     new = [price for price in prices if tuple(price.values.values()) not in known]
+    # Ours of another version would be the user's here, and may then overlap with his own.
+    if found := overlapping(new):
+        raise Overlap(found[1], f"dates overlap with {found[0].says()} in the same file")
     keys = {price.key for price in new}
     mine = _mine(conn, {price.model for price in new})
     replaced = [id_ for id_, price in mine.items() if price.key in keys]

@@ -20,6 +20,7 @@ class Row(NamedTuple):
 
     line: int
     price: Price
+    is_shipped: bool  # in an export: one of ours, which may hold beside one of the user's
 
 
 def read_csv(path: Path) -> list[Row]:
@@ -45,7 +46,7 @@ def read_csv(path: Path) -> list[Row]:
         _check_header(header)
         for row, cells in enumerate(reader, 2):
             if any(cell.strip() for cell in cells):
-                rows.append(Row(row, _price(header, cells)))
+                rows.append(_row(row, header, cells))
     except BadPrice as e:
         raise CtxdbError(f"{path}: row {row}: {e}") from e
     except csv.Error as e:
@@ -67,18 +68,21 @@ def _check_header(header: list[str]) -> None:
             raise BadPrice(f"no column {name}")
 
 
-def _price(header: list[str], cells: list[str]) -> Price:
+def _row(line: int, header: list[str], cells: list[str]) -> Row:
     if len(cells) != len(header):
         raise BadPrice(f"{len(cells)} cells under {len(header)} columns")
     named = dict(zip(header, cells, strict=True))
-    named.pop("origin", None)  # what is imported is the user's
-    return read_price(
+    origin = named.pop("origin", "")  # what is imported is the user's
+    price = read_price(
         # Our own export marks what a spreadsheet would compute.
         {name: cell[1:] if cell.startswith(_FORMULA) else cell for name, cell in named.items()}
     )
+    return Row(line, price, origin.strip() == "shipped")
 
 
 def _check_dates(path: Path, rows: list[Row]) -> None:
-    if found := overlapping(row.price for row in rows):
-        one, other = sorted(row.line for row in rows if any(row.price is p for p in found))
-        raise CtxdbError(f"{path}: row {other}: dates overlap with row {one}: {found[1].says()}")
+    for is_shipped in (False, True):
+        if found := overlapping(row.price for row in rows if row.is_shipped == is_shipped):
+            one, other = sorted(row.line for row in rows if any(row.price is p for p in found))
+            why = f"dates overlap with row {one}: {found[1].says()}"
+            raise CtxdbError(f"{path}: row {other}: {why}")

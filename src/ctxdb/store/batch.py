@@ -127,6 +127,7 @@ class Batch:
 
     def _adopt_earlier_lines(self, file: SourceFile) -> None:
         who = (file.session_id, file.id)
+        usage.adopt(self.conn, file.id, file.session_id, self.touched)
         self.conn.execute(
             "UPDATE messages SET session_id = ? WHERE source_file_id = ? AND session_id IS NULL",
             who,
@@ -144,7 +145,12 @@ class Batch:
             " OR message_id IN (SELECT id FROM messages WHERE source_file_id = ?2))",
             who,
         )
-        usage.adopt_lines(self.conn, *who, self.touched)
+        self.conn.execute(
+            "UPDATE git_operations SET session_id = ?1 WHERE session_id IS NULL AND tool_id IN"
+            " (SELECT t.id FROM tool_uses t JOIN messages m"
+            "  ON m.id IN (t.message_id, t.result_message_id) WHERE m.source_file_id = ?2)",
+            who,
+        )
         self.touched.retell.add(file.id)
         if file.session_id is not None:
             self.adopting.add(file.session_id)

@@ -248,6 +248,10 @@ class Copies:
 
     def _take_over(self, owner: Place, placed: Placed) -> None:
         placed.id = owner.id
+        if placed.rec.uuid is None and placed.nth is None:  # read again: it is the same entry
+            (placed.nth,) = self.conn.execute(
+                "SELECT nth FROM messages WHERE id = ?", (owner.id,)
+            ).fetchone()
         self.touched.retell.update((owner.source_file_id, placed.file.id))
         self._share(owner.session_id, placed.session_id)
         # Sessions with copies of it name the owner's session as their parent.

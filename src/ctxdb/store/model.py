@@ -29,6 +29,11 @@ def entry_key(uuid: str, session_id: str | None) -> str:
     return uuid if is_uuid(uuid) else f"{session_id}|{uuid}"
 
 
+def line_key(file_session: str | None, line_hash: int | None, nth: int | None) -> str:
+    """What an entry without uuid is known by: its file's session, its bytes, equal ones before."""
+    return f"line {file_session} {line_hash} {nth}"
+
+
 @dataclass(slots=True)
 class SourceFile:
     """A transcript file as the database knows it."""

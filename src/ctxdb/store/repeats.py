@@ -7,7 +7,7 @@ import sqlite3
 import orjson
 
 from ctxdb.store.given import look_up
-from ctxdb.store.model import Placed, entry_key, is_uuid
+from ctxdb.store.model import Placed, entry_key, is_uuid, line_key
 from ctxdb.store.replays import SeenReplays, StoredReplays, thread_of
 
 
@@ -29,7 +29,7 @@ class Repeats:
             rec = item.rec
             uuid = rec.uuid
             if uuid is None:
-                key = f"line {item.file.session_id} {rec.line_hash} {item.nth}"
+                key = line_key(item.file.session_id, rec.line_hash, item.nth)
             else:
                 key = uuid if is_uuid(uuid) else entry_key(uuid, item.session_id)
             repeated = key in known
@@ -78,12 +78,12 @@ class Repeats:
         )
         hashes = [item.rec.line_hash for item in placed if item.rec.uuid is None]
         if hashes:
-            for session_id, line_hash, nth in self.conn.execute(
+            for line in self.conn.execute(
                 "SELECT f.session_id, m.line_hash, m.nth FROM json_each(?) j CROSS JOIN messages m"
                 " ON m.line_hash = j.value JOIN source_files f ON f.id = m.source_file_id",
                 (orjson.dumps(hashes).decode(),),
             ):
-                keys.add(f"line {session_id} {line_hash} {nth}")
+                keys.add(line_key(*line))
         return keys
 
     def _replay_candidates(self, placed: list[Placed]) -> SeenReplays:

@@ -14,7 +14,7 @@ import orjson
 
 from ctxdb.normalize.usage import request_key
 from ctxdb.store import model_names
-from ctxdb.store.model import Placed, Touched
+from ctxdb.store.model import Placed, Touched, entry_key, line_key
 
 _COUNTED = (
     "input_tokens",
@@ -133,12 +133,30 @@ def line_rows(placed: Placed) -> list[tuple[Any, ...]]:
     if not rec.usage:
         return []
     api, request = rec.api_message_id, rec.request_id
-    key = request_key(placed.session_id, api, request, rec.timestamp, rec.uuid)
+    line = (placed.file.session_id, rec.line_hash, placed.nth)
+    key = _key(placed.session_id, api, request, rec.timestamp, rec.uuid, line)
     first, *advisors = rec.usage
     rows = [(placed.id, key, api, request, *first)]
     for row in advisors:
-        rows.append((placed.id, f"{key}|adv {row[0]}", api, request, *row))  # noqa: PERF401
+        rows.append((placed.id, _part(key, row[0]), api, request, *row))  # noqa: PERF401
     return rows
+
+
+def _key(
+    session: str | None,
+    api: str | None,
+    request: str | None,
+    at: str | None,
+    uuid: str | None,
+    line: tuple[str | None, int | None, int | None],
+) -> str:
+    if api is not None:
+        return request_key(session, api, request, at)
+    return line_key(*line) if uuid is None else entry_key(uuid, session)
+
+
+def _part(key: str, part: int) -> str:
+    return f"{key}|adv {part}" if part else key
 
 
 def add_lines(conn: sqlite3.Connection, rows: list[tuple[Any, ...]], touched: Touched) -> None:
@@ -288,23 +306,24 @@ def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> N
     conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
 
 
-def adopt_lines(
-    conn: sqlite3.Connection, session_id: str | None, file_id: int, touched: Touched
-) -> None:
-    """The session of a file's lines has become known: some requests are known by it (R2)."""
-    for message_id, key, has_session in conn.execute(
-        "SELECT l.message_id, l.request_key, l.request_id IS NULL AND l.request_key LIKE 'None|%'"
-        " FROM messages m JOIN _usage_lines l ON l.message_id = m.id WHERE m.source_file_id = ?",
+def adopt(conn: sqlite3.Connection, file_id: int, session_id: str | None, touched: Touched) -> None:
+    """The lines of a file that were of no session turn out to be of this one.
+
+    To be called before their messages are: only these lines are of no session now.
+    """
+    told = conn.execute(
+        "SELECT l.message_id, l.part, l.request_key, l.api_message_id, l.request_id, m.timestamp,"
+        " m.uuid, m.line_hash, m.nth FROM messages m JOIN _usage_lines l ON l.message_id = m.id"
+        " WHERE m.source_file_id = ? AND m.session_id IS NULL",
         (file_id,),
-    ).fetchall():
-        touched.requests.add(key)
-        if has_session:
-            renamed = f"{session_id}{key.removeprefix('None')}"
-            touched.requests.add(renamed)
-            conn.execute(
-                "UPDATE _usage_lines SET request_key = ? WHERE message_id = ? AND request_key = ?",
-                (renamed, message_id, key),
-            )
+    ).fetchall()
+    for message_id, part, before, api, request, at, uuid, *line in told:
+        key = _part(_key(session_id, api, request, at, uuid, (session_id, *line)), part)
+        conn.execute(
+            "UPDATE _usage_lines SET request_key = ? WHERE message_id = ? AND part = ?",
+            (key, message_id, part),
+        )
+        touched.requests.update((before, key))
 
 
 def touch(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
