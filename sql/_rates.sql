@@ -59,19 +59,24 @@ bands AS MATERIALIZED (
 )
 SELECT n.model, n.name AS priced_model, b.price_id, b.from_at, b.until_at, b.above, b.up_to,
   b.from_at = '' AND b.until_at = char(1114111) AND b.above = -1 AND b.up_to = 9223372036854775807 AS is_whole,
-  CAST(round(p.input_usd_per_mtok * 1000000) AS INTEGER) AS input,
-  CAST(round(p.output_usd_per_mtok * 1000000) AS INTEGER) AS output,
-  CAST(round(p.cache_write_5m_usd_per_mtok * 1000000) AS INTEGER) AS cache_write_5m,
-  CAST(round(p.cache_write_1h_usd_per_mtok * 1000000) AS INTEGER) AS cache_write_1h,
-  CAST(round(p.cache_read_usd_per_mtok * 1000000) AS INTEGER) AS cache_read,
+  CAST(round(p.input_usd_per_mtok * 1000000) AS INTEGER) * f.one AS input,
+  CAST(round(p.output_usd_per_mtok * 1000000) AS INTEGER) * f.one AS output,
+  CAST(round(p.cache_write_5m_usd_per_mtok * 1000000) AS INTEGER) * f.one AS cache_write_5m,
+  CAST(round(p.cache_write_1h_usd_per_mtok * 1000000) AS INTEGER) * f.one AS cache_write_1h,
+  CAST(round(p.cache_read_usd_per_mtok * 1000000) AS INTEGER) * f.one AS cache_read,
   CAST(round(f.fast * f.fast_by) AS INTEGER) AS fast, f.fast_by,
   CAST(round(f.us * f.us_by) AS INTEGER) AS us, f.us_by
 FROM named n
 JOIN bands b ON b.model = n.name
 JOIN prices p ON p.id = b.price_id
 JOIN (
-  SELECT id, fast, us, -- 1.1 is 11 / 10: a small denominator leaves room for large sums
+  SELECT id, fast, us, iif(highest * fast * us > 200, 1.0, 1) AS one, -- no model costs that much: real numbers do not overflow sums
+    -- 1.1 is 11 / 10: a small denominator leaves room for large sums
     CASE fast WHEN round(fast) THEN 1 WHEN round(fast, 1) THEN 10 WHEN round(fast, 2) THEN 100 ELSE 10000 END AS fast_by,
     CASE us WHEN round(us) THEN 1 WHEN round(us, 1) THEN 10 WHEN round(us, 2) THEN 100 ELSE 10000 END AS us_by
-  FROM (SELECT id, coalesce(nullif(fast_multiplier, ''), 1) AS fast, coalesce(nullif(us_geo_multiplier, ''), 1) AS us FROM prices)
+  FROM (
+    SELECT id, coalesce(nullif(fast_multiplier, ''), 1) AS fast, coalesce(nullif(us_geo_multiplier, ''), 1) AS us,
+      max(input_usd_per_mtok, output_usd_per_mtok, cache_write_5m_usd_per_mtok, cache_write_1h_usd_per_mtok, cache_read_usd_per_mtok) AS highest
+    FROM prices
+  )
 ) f ON f.id = p.id

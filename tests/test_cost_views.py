@@ -405,6 +405,22 @@ def test_absurd_counts_break_no_sum() -> None:
     assert cost > 600 * 20_000
 
 
+@pytest.mark.parametrize(("price", "times"), [(10_000, None), (25, 100)])
+def test_a_slip_of_the_finger_in_a_price_breaks_no_sum(price: int, times: int | None) -> None:
+    uses: list[tuple[Any, ...]] = [(n, "claude-opus-5", "a", None, 0, True) for n in range(2500)]
+    with memory(uses) as conn:
+        conn.execute(
+            "UPDATE usage SET cache_read_tokens = 2000000, speed = 'fast', inference_geo = NULL"
+        )
+        conn.execute(
+            "UPDATE prices SET cache_read_usd_per_mtok = ?, fast_multiplier = ?", (price, times)
+        )
+        cost = 2500 * 2 * price * (times or 1)
+        for view in [*SUMMED, "overview", "usage_blocks", "cache_efficiency", "activity_by_hour"]:
+            (found,) = conn.execute(f"SELECT sum(cost_usd) FROM {view}").fetchone()
+            assert found == pytest.approx(cost, rel=1e-3), view
+
+
 # -- how they are answered -------------------------------------------------------------------------
 
 
