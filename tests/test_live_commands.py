@@ -191,7 +191,11 @@ def test_restart_goes_by_the_configuration_where_no_roots_were_given(
         ctxdb(world, "daemon", "stop")
 
 
-TAKE_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+# The tests themselves may have been started by nohup, which children inherit.
+TAKE_TERMINAL = (
+    "import fcntl, signal, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+    "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+)
 LIKE_NOHUP = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
 
 
