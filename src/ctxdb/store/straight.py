@@ -32,7 +32,7 @@ from ctxdb.store.usage import KNOWN_ARE_LEFT, LINE_COLUMNS, USAGE_COLUMNS
 # Rows of so many batches stand beside the database before a commit, each in a place of its own:
 # SQLite opens no image in the place of one that is part of the open transaction (3.40 still does).
 # More places would be fewer commits, and 5 MB of memory each.
-PLACES = 3
+PLACES = 2
 
 
 def _columns(names: tuple[str, ...]) -> str:
