@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import signal
 import sqlite3
 import stat
@@ -24,7 +23,6 @@ from ctxdb import ahead, build, ingest, reader
 from ctxdb.demo import write_demo
 from ctxdb.discover import FoundFile, Scan
 from ctxdb.look import Work
-from ctxdb.store import connection, straight
 from lab import Content, Lab, lab, must_equal
 from world import RUN, stalled
 
@@ -91,53 +89,6 @@ def test_a_database_that_is_there_is_added_to_in_place(
     must_be_whole(one, in_place)
 
 
-class Documented(sqlite3.Connection):
-    """A connection that does what SQLite says of itself, and what 3.40 does not insist on.
-
-    An image is not opened where there is one that is part of the open transaction.
-    """
-
-    images = 0
-
-    def __init__(self, *what: Any, **how: Any) -> None:
-        super().__init__(*what, **how)
-        self.looked_at: set[str] = set()
-
-    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
-        if sql.startswith("BEGIN IMMEDIATE"):
-            self.looked_at.update(name for _, name, _ in super().execute("PRAGMA database_list"))
-        found = super().execute(sql, *values)
-        self.looked_at.update(re.findall(r"ready\d", sql))
-        if not self.in_transaction:
-            self.looked_at.clear()
-        return found
-
-    def deserialize(self, data: Any, /, *, name: str = "main") -> None:
-        if name in self.looked_at:
-            raise sqlite3.OperationalError("database is locked")
-        super().deserialize(data, name=name)
-        Documented.images += 1
-
-
-@pytest.mark.parametrize("is_there", [False, True])
-def test_images_are_opened_where_none_is_in_use_as_newer_sqlite_demands(
-    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch, is_there: bool
-) -> None:
-    if is_there:
-        one.db.touch()
-        monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
-    connect = sqlite3.connect
-    monkeypatch.setattr(
-        connection.sqlite3,
-        "connect",
-        lambda *what, **how: connect(*what, factory=Documented, **how),
-    )
-    monkeypatch.setattr(Documented, "images", 0)
-    one.sync()
-    assert Documented.images > straight.PLACES
-    must_be_whole(one, in_place)
-
-
 IDS = {
     "messages": "id, uuid, turn_id, text",
     "tool_uses": "id, tool_use_id",
@@ -162,7 +113,7 @@ def test_readers_share_the_work_by_sessions_and_in_order() -> None:
     sizes = [5, 1, 1, 9, 2, 2, 4, 3, 3]
     sessions = ["a", "b", "a", "c", None, "b", None, "d", "a"]
     tasks = [
-        ahead.Task(f"{n}.jsonl", 0, None, size, session, None, is_new=True)
+        ahead.Task(f"{n}.jsonl", 0, None, size, session, None)
         for n, (size, session) in enumerate(zip(sizes, sessions, strict=True))
     ]
     shares = ahead._shared_out(tasks, 2)

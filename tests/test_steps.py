@@ -78,11 +78,11 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     return found
 
 
-@pytest.mark.parametrize("way", ["general", "straight"])
+@pytest.mark.parametrize("way", ["one process", "workers"])
 def test_new_transcripts_take_as_many_steps_in_a_large_database_as_in_a_small_one(
     demo: dict[str, bytes], steps: Counter[str], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    if way == "straight":
+    if way == "workers":
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
         monkeypatch.setattr(build, "MIN_BYTES", 1 << 40)
     taken = []

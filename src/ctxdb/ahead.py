@@ -3,9 +3,7 @@
 Two of them read, each its own sessions: on two cores the three processes leave no core idle,
 whichever of reading and writing is slower at the moment; with more cores, the writing never waits.
 
-They make batches of two sorts: rows made ready, most of them, and lines that must go the general
-way. From each reader files come in the order they were asked for, except that the general way waits
-until it is worth a batch; within a file the order always holds.
+From each reader files come in the order they were asked for.
 """
 
 from __future__ import annotations
@@ -22,15 +20,12 @@ from typing import Any, NamedTuple
 
 from ctxdb.reader import Lines, ReaderDied, pack_lines, read_file, unpack_lines
 from ctxdb.ring import Ring
-from ctxdb.store.model import Ready, SourceFile
-from ctxdb.store.ready import ReadyFile, Seen
-from ctxdb.store.scratch import Scratch, is_possible
 
 READERS = 2
 AHEAD_BYTES = 8 << 20  # of rows, from each reader, before they are asked for
 NICE = 5  # where there are two cores, one is for the writing whenever it has something to do
 
-READY, GENERAL, FAILED, LARGE, END = range(5)
+LINES, FAILED, LARGE, END = range(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +38,6 @@ class Task:
     size: int  # bytes to read, about
     session_id: str | None
     agent_id: str | None
-    is_new: bool  # nothing of it is stored: its rows can be made ready
     limit: int | None = None  # where it ends for us
 
 
@@ -56,80 +50,35 @@ class Limits:
     first_bytes: int  # of the first batch: the sooner all processes are at work
 
 
-class _Pile:
-    """Chunks for one batch."""
-
-    def __init__(self) -> None:
-        self.chunks: list[tuple[Any, ...]] = []  # task, lines, ready
-        self.size = 0
-        self.lines = 0
-
-    def add(self, chunk: tuple[Any, ...], found: Lines) -> None:
-        self.chunks.append(chunk)
-        self.size += found.end - found.start
-        self.lines += found.lines
-
-
 class _Batches:
-    """Sorts chunks into batches and sends them."""
+    """Collects chunks into batches and sends them."""
 
     def __init__(self, ring: Ring, limits: Limits) -> None:
         self.ring = ring
         self.limits = limits
         self.enough = limits.first_bytes
-        self.seen = Seen()
-        self.scratch = Scratch()
-        self.ready = _Pile()
-        self.general = _Pile()
-        self.waiting: set[int] = set()  # tasks with chunks in the general pile
+        self.chunks: list[tuple[int, tuple[Any, ...]]] = []  # task, packed lines
+        self.size = 0
+        self.lines = 0
 
-    def follower(self, n: int, task: Task) -> ReadyFile | None:
-        """Who makes the rows of a file, if that can be done. Files go by their tasks' numbers."""
-        if not task.is_new or not is_possible:
-            return None
-        return ReadyFile(SourceFile(n, "", task.session_id, task.agent_id), self.seen)
-
-    def add(self, n: int, follower: ReadyFile | None, found: Lines) -> None:
+    def add(self, n: int, found: Lines) -> None:
         """Add the next chunk of a task."""
-        ready = None
-        if follower is not None:
-            chunk = found.chunk(follower.file)
-            number = len(self.ready.chunks)
-            wanted = n not in self.waiting
-            ready = follower.make(chunk, number, self.scratch, wanted=wanted)
-        if ready is not None:
-            self.ready.add((n, pack_lines(found, records=False), tuple(ready)), found)
-            if self._is_enough(self.ready):
-                self.send_ready()
-        else:
-            self.general.add((n, pack_lines(found), None), found)
-            self.waiting.add(n)
-            if self._is_enough(self.general):
-                self.send_all()
+        self.chunks.append((n, pack_lines(found)))
+        self.size += found.end - found.start
+        self.lines += found.lines
+        if self.size >= self.enough or self.lines >= self.limits.lines:
+            self.send()
 
-    def _is_enough(self, pile: _Pile) -> bool:
-        return pile.size >= self.enough or pile.lines >= self.limits.lines
-
-    def send_ready(self) -> None:
-        """Send the rows that are ready. What follows is compared with them when they are stored."""
-        if self.ready.chunks:
-            self.ring.send(marshal.dumps((READY, self.ready.chunks)))
-            self.ring.send(self.scratch.image())
-            self.ready, self.scratch = _Pile(), Scratch()
-            self.seen.clear()
+    def send(self) -> None:
+        """Send what has been collected."""
+        if self.chunks:
+            self.ring.send(marshal.dumps((LINES, self.chunks)))
+            self.chunks, self.size, self.lines = [], 0, 0
             self.enough = self.limits.bytes
-
-    def send_all(self) -> None:
-        """Send everything. A file's ready rows come before what goes the general way."""
-        self.send_ready()
-        if self.general.chunks:
-            self.ring.send(marshal.dumps((GENERAL, self.general.chunks)))
-            self.general = _Pile()
-            self.waiting.clear()
 
     def tell(self, *what: Any) -> None:
         """Send word of something, after all that came before it."""
-        self.send_all()
+        self.send()
         self.ring.send(marshal.dumps(what))
 
 
@@ -148,7 +97,6 @@ def _serve(
     batches = _Batches(ring, limits)
     try:
         for n, task in tasks:
-            follower = batches.follower(n, task)
             in_agent_file = task.agent_id is not None
             lines = read_file(
                 task.path, task.offset, task.mark, in_agent_file=in_agent_file, limit=task.limit
@@ -164,7 +112,7 @@ def _serve(
                 if found.is_large:
                     batches.tell(LARGE, n, found.start, found.mark)
                     break
-                batches.add(n, follower, found)
+                batches.add(n, found)
         batches.tell(END)
     except Exception:  # noqa: BLE001
         # Nobody listens; or the first process finds that this one is gone, reads on, and meets what
@@ -197,8 +145,7 @@ class Arrived:
     kind: int
     task: int = -1  # of FAILED and LARGE
     value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset, mark
-    chunks: list[tuple[int, Lines, Ready | None]] = field(default_factory=list)
-    image: memoryview | bytes = b""  # READY: the rows, good until the next one is asked for
+    chunks: list[tuple[int, Lines]] = field(default_factory=list)
 
 
 class _Reader(NamedTuple):
@@ -210,14 +157,9 @@ class _Reader(NamedTuple):
         kind, *rest = marshal.loads(self.ring.receive())  # noqa: S302  our own process wrote it
         if kind == END:
             return None
-        if kind not in (READY, GENERAL):
+        if kind != LINES:
             return Arrived(kind, rest[0], tuple(rest[1:]))
-        chunks = [
-            (n, unpack_lines(lines), Ready._make(ready) if ready else None)
-            for n, lines, ready in rest[0]
-        ]
-        image = self.ring.receive() if kind == READY else b""
-        return Arrived(kind, chunks=chunks, image=image)
+        return Arrived(kind, chunks=[(n, unpack_lines(lines)) for n, lines in rest[0]])
 
 
 class ReaderProcesses:

@@ -122,7 +122,7 @@ def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) ->
     for file in found.files:
         role = role_of(file.path, file.root)
         whose = (role.session_id, role.agent_id)
-        tasks.append(Task(file.path, 0, None, file.size, *whose, is_new=True))
+        tasks.append(Task(file.path, 0, None, file.size, *whose))
     with closing(read_ahead(tasks)) as processes, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
         reading = Reading(processes, [file.path for file in found.files])

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from ctxdb.ahead import FAILED, LARGE, READY, Arrived, Limits, ReaderProcesses, Task
+from ctxdb.ahead import FAILED, LARGE, Arrived, Limits, ReaderProcesses, Task
 from ctxdb.discover import Scan, scan
 from ctxdb.errors import is_of_the_machine
 from ctxdb.look import NO_DESCRIPTORS, Work
@@ -31,10 +31,9 @@ from ctxdb.reader import (
     read_lines,
 )
 from ctxdb.report import SyncReport
-from ctxdb.store import fulltext, sources, straight
+from ctxdb.store import fulltext, sources
 from ctxdb.store.connection import write_transaction
 from ctxdb.store.model import Chunk
-from ctxdb.store.straight import Image
 from ctxdb.storing import Storing
 
 if TYPE_CHECKING:
@@ -172,8 +171,6 @@ class Pass(Storing):
 
     def _read_ahead(self, readers: ReaderProcesses, work: dict[int, Work]) -> None:
         """Read in other processes, write in this one. Files go by the numbers of their tasks."""
-        self.open_paths = {one.item.file.id: one.item.open_path for one in work.values()}
-        straight.prepare(self.conn, {n: one.item.file.id for n, one in work.items()})
         unread = dict(work)
         try:
             with write_transaction(self.conn):
@@ -184,8 +181,6 @@ class Pass(Storing):
             self._read_here(list(unread.values()))
         finally:
             self._commit()
-            with suppress(sqlite3.Error):  # after an error the connection has had its day
-                straight.let_go(self.conn)
 
     def _take_in(self, arrived: Arrived, work: dict[int, Work], unread: dict[int, Work]) -> None:
         one = unread.pop(arrived.task, None)
@@ -198,16 +193,11 @@ class Pass(Storing):
             except OSError as e:
                 self._failed(one, e)
         chunks = []
-        for n, lines, ready in arrived.chunks:
+        for n, lines in arrived.chunks:
             if n in work and work[n].item.file.id not in self.lost:
-                chunk = lines.chunk(work[n].item.file)
-                chunk.ready = ready
-                chunks.append(chunk)
-        image = None
-        if arrived.kind == READY:
-            image = Image(arrived.image, len(arrived.chunks))
-        self._store(chunks, image)
-        for n, lines, _ in arrived.chunks:
+                chunks.append(lines.chunk(work[n].item.file))
+        self._store(chunks)
+        for n, lines in arrived.chunks:
             if lines.at_end:
                 unread.pop(n, None)
 
@@ -286,7 +276,6 @@ def read_ahead(tasks: list[Task]) -> ReaderProcesses:
 
 def _task(one: Work) -> Task:
     file = one.item.file
-    is_new = file.offset == 0 and file.generation == 0
     return Task(
         one.item.open_path,
         file.offset,
@@ -294,6 +283,5 @@ def _task(one: Work) -> Task:
         max(one.size - file.offset, 0),
         file.session_id,
         file.agent_id,
-        is_new,
         one.limit,
     )

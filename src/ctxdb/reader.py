@@ -239,14 +239,14 @@ def read_file(
         os.close(fd)
 
 
-def pack_lines(found: Lines, *, records: bool = True) -> tuple[Any, ...]:
+def pack_lines(found: Lines) -> tuple[Any, ...]:
     """The lines as a tuple that marshal can carry."""
     stat = found.stat
     return (
         found.start,
         found.end,
-        [pack(record) for record in found.records] if records else [],
-        found.notes if records else [],
+        [pack(record) for record in found.records],
+        found.notes,
         list(found.counts.items()),
         found.errors,
         found.lines,

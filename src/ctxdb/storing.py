@@ -6,19 +6,15 @@ is told: which of its files was the reason, nobody knows yet.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 
 from ctxdb.errors import CtxdbError
-from ctxdb.identity import open_regular
 from ctxdb.look import Look, Work
-from ctxdb.reader import read_lines
 from ctxdb.reread import reread
-from ctxdb.store import sources, straight
+from ctxdb.store import sources
 from ctxdb.store.batch import Batch
-from ctxdb.store.connection import begin, commit, write_transaction
+from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.model import Chunk
-from ctxdb.store.straight import Image, StraightBatch
 from ctxdb.store.tally import OffsetMoved
 
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
@@ -32,29 +28,20 @@ class Storing(Look):
     def __init__(self, conn: sqlite3.Connection) -> None:
         super().__init__(conn)
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
-        self.places = 0  # where rows of images stand that the open transaction has looked at
         self.half_written = False  # part of a batch is in the open transaction
         self.committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
-        self.open_paths: dict[int, str | bytes] = {}
         self.lost: set[int] = set()  # files that changed while they were read: for the next pass
 
-    def _store(self, chunks: list[Chunk], image: Image | None = None) -> None:
-        """Store a batch: of lines, or of chunks whose rows are in an image."""
+    def _store(self, chunks: list[Chunk]) -> None:
+        """Store a batch of chunks."""
         if not chunks:
             return
-        if self.places == straight.PLACES:
-            self._commit()
         if not self.conn.in_transaction:
-            begin(self.conn)
-        batch = (Batch if image is None else StraightBatch)(self.conn, self.now, reread)
-        left: list[Chunk] = []
+            self.conn.execute("BEGIN IMMEDIATE")
+        batch = Batch(self.conn, self.now, reread)
         self.half_written = True
         try:
-            if image is not None and isinstance(batch, StraightBatch):
-                self.places += 1
-                left = batch.take(chunks, image, self.places - 1)
-            else:
-                batch.write(chunks)
+            batch.write(chunks)
             self.half_written = False
         except BaseException as e:
             if self.conn.in_transaction:
@@ -66,13 +53,9 @@ class Storing(Look):
         finally:
             batch.let_go()
         for chunk in chunks:
-            if not any(chunk is other for other in left):
-                self._count(chunk)
+            self._count(chunk)
         if self._is_time_to_commit():
             self._commit()
-        if left:
-            self.lost.update(chunk.file.id for chunk in left if not self._load(chunk))
-            self._store([chunk for chunk in left if chunk.file.id not in self.lost])
 
     def _count(self, chunk: Chunk) -> None:
         """A chunk has been stored."""
@@ -95,37 +78,16 @@ class Storing(Look):
         if self.conn.in_transaction and not self.half_written:
             try:
                 commit(self.conn)
-                self.places = 0
                 self.committed = report.lines_read, report.bytes_read, report.bad_lines
             except BaseException:
                 if self.conn.in_transaction:
                     self.conn.execute("ROLLBACK")
                 raise
 
-    def _load(self, chunk: Chunk) -> bool:
-        """Read a chunk again of which only the rows have come; False when it is not as it was."""
-        agent = chunk.file.agent_id is not None
-        try:
-            fd = open_regular(self.open_paths[chunk.file.id])
-        except OSError:
-            return False
-        try:
-            found = read_lines(fd, chunk.start, in_agent_file=agent, until=chunk.end)
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
-        if (found.end, found.lines, found.mark) != (chunk.end, chunk.lines, chunk.mark):
-            return False
-        chunk.records, chunk.notes, chunk.counts = found.records, found.notes, found.counts
-        chunk.errors, chunk.ready = found.errors, None
-        return True
-
     def _rolled_back(self) -> None:
         """Nothing has happened since the last commit."""
         report = self.report
         report.lines_read, report.bytes_read, report.bad_lines = self.committed
-        self.places = 0
         self.half_written = False
         self.uncommitted = 0
 

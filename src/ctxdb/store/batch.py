@@ -1,7 +1,6 @@
 """One batch of lines into the database, in one transaction.
 
-New entries take a few look-ups for the whole batch, then one executemany per table. In a first sync
-the rows of most are made ready where they are read, and only taken over (ready.py, straight.py).
+New entries take a few look-ups for the whole batch, then one executemany per table.
 Entries that repeat stored ones are settled afterwards, one at a time (copies.py). At the end
 everything derived that the batch has touched is made anew: turns, agents, requests, sessions.
 The last statement moves each file's offset, and only from where the batch began: if anyone else has
@@ -89,7 +88,7 @@ class Batch:
             self._absorb(item, repeats)
         self.copies.settle()
         came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
-        self._finish(self.parents.waiting_for(came), [])
+        self._finish(self.parents.waiting_for(came))
         tally.move_offsets(self.conn, chunks, self.now)
 
     def _place_in_turns(
@@ -111,13 +110,13 @@ class Batch:
         file = chunk.file
         if file.session_id is not None:
             return
-        file.session_id = chunk.ready.session_id if chunk.ready else chunk.first_session()
+        file.session_id = chunk.first_session()
         if file.session_id is None:
             return
         self.conn.execute(
             "UPDATE source_files SET session_id = ? WHERE id = ?", (file.session_id, file.id)
         )
-        if chunk.start > 0 and chunk.ready is None:
+        if chunk.start > 0:
             self._adopt_earlier_lines(file)
             events.adopt(file)
 
@@ -204,13 +203,13 @@ class Batch:
         repeats.add_aliases([item])
         tally.count_one(self.conn, item, outcome)
 
-    def _finish(self, found: list[tuple[int, str]], open_ends: list[tuple[int, str]]) -> None:
-        """Make anew what the batch has touched, from the lines up to the sessions.
+    def _finish(self, found: list[tuple[int, str]]) -> None:
+        """Derive again what the batch has touched, from the lines up to the sessions.
 
-        `found` are messages whose parent has come, `open_ends` new ones that may have to wait.
+        `found` are messages whose parent has come.
         """
         filled = [item for item in self.rows.filled if item.id not in self.copies.dropped]
-        self.parents.write(filled, self.rows.replaced, found, open_ends)
+        self.parents.write(filled, self.rows.replaced, found)
         turns.retell(self.conn, self.touched)
         pair_again(self.conn, self.rows.tools.next_id, self.touched)
         retell_tools(self.conn, self.rows.tools, self._read_again, self.touched)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -18,32 +17,21 @@ AgentKey = tuple[str | None, str]
 LINKS = ("progress", "result")  # facts that name the call which started an agent
 
 
-class ReadingOrder(ABC):
-    """Follows the lines of files and says where turns begin, and in which turn each line is.
+class TurnBeginnings:
+    """Follows the lines of files in reading order: where turns begin, and the turn of each line."""
 
-    What names a turn is left to the heirs: its row's id here, a place in a list where there is no
-    database (ready.py).
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
+        self.conn = conn
+        self.touched = touched
         # By file: a batch can hold several chunks of one.
         self.current: dict[int, dict[str | None, int | None]] = {}
         self.queues: dict[int, turns.QueueReader] = {}
         self.of_calls: dict[str, int | None] = {}
-
-    @abstractmethod
-    def _queue_before(self, chunk: Chunk) -> turns.QueueReader:
-        """What waits in the queue before a chunk."""
-
-    @abstractmethod
-    def before(self, chunk: Chunk, session_id: str | None) -> int | None:
-        """The turn in force before a chunk."""
-
-    @abstractmethod
-    def new_turn(
-        self, session_id: str | None, turn: tuple[str, str], place: tuple[Any, ...]
-    ) -> int:
-        """A turn begins: (kind, prompt), at (time, message, event, file, byte)."""
+        (last,) = conn.execute("SELECT max(id) FROM turns").fetchone()
+        self.next_id = (last or 0) + 1
+        self.new: list[tuple[Any, ...]] = []
+        self.of_agents: dict[AgentKey, int | None] = {}
+        self.links: dict[AgentKey, str] = {}
 
     def _queue(self, chunk: Chunk) -> turns.QueueReader:
         found = self.queues.get(chunk.file.id)
@@ -85,20 +73,6 @@ class ReadingOrder(ABC):
                     session_id = record.session_id or chunk.file.session_id
                     place = (record.timestamp, None, row, file_id, record.start)
                     current[session_id] = self.new_turn(session_id, turn, place)
-
-
-class TurnBeginnings(ReadingOrder):
-    """Gives new messages their turns, in reading order."""
-
-    def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
-        super().__init__()
-        self.conn = conn
-        self.touched = touched
-        (last,) = conn.execute("SELECT max(id) FROM turns").fetchone()
-        self.next_id = (last or 0) + 1
-        self.new: list[tuple[Any, ...]] = []
-        self.of_agents: dict[AgentKey, int | None] = {}
-        self.links: dict[AgentKey, str] = {}
 
     def write(self) -> None:
         """Store the turns that begin in the batch."""

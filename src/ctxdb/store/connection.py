@@ -194,14 +194,6 @@ def open_aside(path: Path) -> sqlite3.Connection:
     return conn
 
 
-def open_scratch() -> sqlite3.Connection:
-    """An empty database in memory."""
-    conn = sqlite3.connect(":memory:", isolation_level=None)
-    conn.execute("PRAGMA page_size = 8192")  # measured: larger and smaller ones are slower to fill
-    conn.execute("PRAGMA journal_mode = OFF")
-    return conn
-
-
 def _connect(path: Path, wait: float) -> sqlite3.Connection:
     conn = sqlite3.connect(
         path,
@@ -267,19 +259,6 @@ def write_transaction(conn: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     except BaseException:
         if conn.in_transaction:
             conn.execute("ROLLBACK")
-        raise
-
-
-def begin(conn: sqlite3.Connection) -> None:
-    """Begin to write to the database; what is attached to it is no part of the transaction yet.
-
-    BEGIN IMMEDIATE would take all of that in, too. Here the first write takes the lock, of no row.
-    """
-    conn.execute("BEGIN")
-    try:
-        conn.execute("UPDATE main.source_files SET id = id WHERE false")
-    except BaseException:
-        conn.execute("ROLLBACK")
         raise
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from ctxdb.normalize import Event, unpack
+from ctxdb.normalize import Event
 from ctxdb.normalize.sides import event_record
 from ctxdb.store import agents
 from ctxdb.store.counts import Line, shift_count
-from ctxdb.store.model import Chunk, Ready, SourceFile, Touched
+from ctxdb.store.model import Chunk, SourceFile, Touched
 from ctxdb.store.snapshots import add_snapshots, project_of
 
 Rank = tuple[bool, str]  # main transcripts before agents' files, then by path
@@ -91,7 +91,6 @@ class EventRows:
         self.ids: dict[int, int] = {}  # id() of an event whose line is the stored one -> its row
         self.adopted: list[tuple[Event, SourceFile, str]] = []
         self.belong: set[tuple[str, int]] = set()
-        self.telling: list[tuple[Event, SourceFile, int]] = []  # of chunks that were made ready
         (last,) = conn.execute("SELECT max(id) FROM events").fetchone()
         self.next_id = (last or 0) + 1
 
@@ -189,19 +188,9 @@ class EventRows:
         """What its line is counted as."""
         return "stored" if id(event) in self.ids else "copy"
 
-    def add_ready(self, chunk: Chunk, ready: Ready, before: int) -> None:
-        """Take in what the events of a chunk that was made ready tell; ids follow on `before`."""
-        self.belong.update((session_id, chunk.file.id) for session_id in ready.belong)
-        for n, packed in ready.telling:
-            event = unpack(packed)
-            if isinstance(event, Event):
-                self.telling.append((event, chunk.file, before + n))
-
     def write(self) -> None:
         """Store the new events and what they tell."""
         rows: list[tuple[Any, ...]] = []
-        for event, file, row_id in self.telling:
-            self._tell(event, event.session_id or file.session_id, row_id, file)
         for event, file, nth, row_id in self.new:
             session_id = event.session_id or file.session_id
             rows.append((row_id, file.id, *event_values(event, file, nth)))
@@ -267,9 +256,7 @@ class EventRows:
 
         Paths are mostly relative to the session's folder, so that must be known first.
         """
-        told = [(event, file) for event, file, _ in self.telling]
-        told += [(event, file) for event, file, _, _ in self.new]
-        for event, file in told:
+        for event, file, _, _ in self.new:
             session_id = event.session_id or file.session_id
             if not event.snapshots or session_id is None:
                 continue

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from ctxdb.normalize import Fact, Message, Record
 
@@ -14,14 +13,6 @@ LineKey = tuple[str, str, str, str]  # type, version, outcome, reason
 def is_uuid(text: str) -> bool:
     """Other ids repeat between sessions, so they are unique within their session only."""
     return len(text) == 36 and text[8] == text[13] == text[18] == text[23] == "-"
-
-
-def are_uuids(texts: list[str]) -> bool:
-    """Whether is_uuid says so of each; the dashes of all of them are looked at together."""
-    if not set(map(len, texts)) <= {36}:
-        return False
-    joined, dashes = "".join(texts), "-" * len(texts)
-    return all(joined[at::36] == dashes for at in (8, 13, 18, 23))
 
 
 def entry_key(uuid: str, session_id: str | None) -> str:
@@ -62,36 +53,6 @@ class Stat:
     ctime_ns: int
 
 
-class Ready(NamedTuple):
-    """What a chunk tells in which every line is new, beside its rows, which are in a Scratch.
-
-    Made of builtin values only (it is carried between processes). Messages, calls and events are
-    named by their numbers in the Scratch. A slot names a turn: 0 is none, the others are listed.
-    """
-
-    number: int  # of the chunk, in its batch
-    session_id: str | None  # of the file
-    threads: list[tuple[str, str | None]]  # (session, agent) that its messages are of
-    slots: list[tuple[int, tuple[Any, ...]]]  # slot; (turn,), (session, None) or (session, agent)
-    turns: list[tuple[Any, ...]]  # session, kind, prompt, time, message, event, byte
-    skipped: list[tuple[str, str | None]]  # uuid, parent
-    open_parents: list[tuple[int, str]]  # message, parent that is not in this chunk
-    told: list[tuple[Any, ...]]  # tally.told_of
-    belong: list[str]  # sessions of its events
-    telling: list[tuple[int, tuple[Any, ...]]]  # events that tell more: number, packed
-    files: list[tuple[Any, ...]]  # tools.file_row
-    git: list[tuple[Any, ...]]
-    loose: list[tuple[Any, ...]]  # message, and a call or a result that may belong elsewhere
-    unsure: list[str]  # request keys to be summed up over everything
-    mentions: list[tuple[int, str]]  # message, path
-    facts: list[tuple[int, list[tuple[Any, ...]]]]  # message, facts of agents
-    speakers: list[tuple[Any, ...]]  # of these, message: number, uuid, session, agent, time, slot
-    links: list[tuple[str | None, str, str]]  # session, agent, call
-    starting: list[str]  # calls that start agents
-    pulls: list[str]  # sessions with pull requests
-    counts: list[tuple[LineKey, int]]  # all lines
-
-
 @dataclass(slots=True)
 class Chunk:
     """Consecutive lines of one file, from `start` up to `end`, which is just after a newline."""
@@ -107,7 +68,6 @@ class Chunk:
     stat: Stat
     mark: bytes
     at_end: bool  # no complete line follows: the file has been read as it is
-    ready: Ready | None = None  # in place of the records
 
     def first_session(self) -> str | None:
         """The first session that a line names."""

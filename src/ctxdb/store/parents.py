@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ctxdb.normalize import Event, Fact, Skip
 from ctxdb.store.given import look_up
-from ctxdb.store.model import Placed, Ready
+from ctxdb.store.model import Placed
 
 
 class Parents:
@@ -24,12 +24,8 @@ class Parents:
         self.skipped: dict[str, str | None] = {}
         self.stored: dict[str, str | None] = {}
 
-    def learn(
-        self, placed: list[Placed], skipped: Sequence[Skip | Event], ready: Sequence[Ready] = ()
-    ) -> None:
+    def learn(self, placed: list[Placed], skipped: Sequence[Skip | Event]) -> None:
         """Take in the batch's lines that are no messages, and the wrappers of unwrapped ones."""
-        for chunk in ready:
-            self.skipped.update(chunk.skipped)
         for skip in skipped:
             if skip.uuid is not None:
                 self.skipped[skip.uuid] = skip.parent_uuid
@@ -126,14 +122,13 @@ class Parents:
         filled: list[Placed],
         replaced: set[int],
         found: list[tuple[int, str]],
-        open_ends: list[tuple[int, str]],
     ) -> None:
         """Remember the skipped lines, and settle parents that this batch alone cannot tell.
 
         `parent_uuid` names stored entries only: a parent that is a copy stands for its owner, one
         that is nowhere is kept aside until it comes. `filled` are the lines that own their rows,
         `replaced` the rows that have another owner than before, `found` messages whose parent was
-        waited for, and `open_ends` further ones whose parent may be missing.
+        waited for.
         """
         self.conn.executemany(
             "INSERT OR REPLACE INTO _skipped_parents VALUES (?, ?)",
@@ -144,7 +139,7 @@ class Parents:
             "DELETE FROM _orphans WHERE message_id = ?", [(row,) for row in replaced]
         )
         stored = {item.rec.uuid for item in last.values()}
-        open_ends += [
+        open_ends = [
             (item.id, item.parent_uuid)
             for item in last.values()
             if item.parent_uuid is not None and item.parent_uuid not in stored

@@ -56,8 +56,8 @@ _UPDATE_MESSAGE = (
 _said_by_line = attrgetter("start", "length", *SAID_BY_LINE)
 
 
-def ready_values(placed: Placed) -> tuple[Any, ...]:
-    """The values of MESSAGE_COLUMNS without the last two, which only lines without uuid have."""
+def line_values(placed: Placed) -> tuple[Any, ...]:
+    """The values of MESSAGE_COLUMNS."""
     rec = placed.rec
     return (
         placed.session_id,
@@ -66,12 +66,9 @@ def ready_values(placed: Placed) -> tuple[Any, ...]:
         rec.version or None,
         owner_flags(rec, placed.session_id, placed.file),
         *_said_by_line(rec),
+        rec.line_hash,
+        placed.nth,
     )
-
-
-def line_values(placed: Placed) -> tuple[Any, ...]:
-    """The values of MESSAGE_COLUMNS."""
-    return *ready_values(placed), placed.rec.line_hash, placed.nth
 
 
 class MessageRows:

@@ -1,4 +1,4 @@
-"""Rows made ready where lines are read are the rows that the general way makes."""
+"""What worker processes read is stored as what the first process reads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ import ctxdb.sync
 from ctxdb import ahead, build, ingest, reader, tail
 from ctxdb.demo import write_demo
 from ctxdb.normalize import Message, normalize
-from ctxdb.store import ready as store_ready
-from ctxdb.store import straight
-from ctxdb.store.model import Chunk, Placed, SourceFile
+from ctxdb.store.model import Placed, SourceFile
 from ctxdb.store.repeats import Repeats
 from ctxdb.store.replays import BlockSets, blocks_of
 from lab import Content, Lab, at_once, lab, must_equal
@@ -33,8 +31,8 @@ def demo(one: Lab) -> None:
 
 
 @cache
-def general_way() -> Content:
-    """What a database says in which no row was made ready: a small sync does not."""
+def one_process() -> Content:
+    """What a database says that one process has made: a small sync starts no other."""
     with lab() as one:
         demo(one)
         one.sync()
@@ -50,7 +48,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("built", ["aside", "in place"])
 @pytest.mark.parametrize("chunks", ["whole files", "a few lines"])
 @pytest.mark.parametrize("batches", ["large", "small"])
-def test_ready_rows_are_the_rows_of_the_general_way(
+def test_workers_make_the_same_rows_as_one_process(
     monkeypatch: pytest.MonkeyPatch, built: str, chunks: str, batches: str
 ) -> None:
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
@@ -65,75 +63,7 @@ def test_ready_rows_are_the_rows_of_the_general_way(
         demo(one)
         one.sync()
         one.must_verify()
-        must_equal(general_way(), one.content())
-
-
-def test_most_files_of_a_first_sync_go_the_straight_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
-    taken: list[int] = []
-    real = straight.StraightBatch.take
-
-    def take(self: straight.StraightBatch, chunks: list[Chunk], *args: Any, **named: Any) -> Any:
-        taken.extend(chunk.file.id for chunk in chunks)
-        return real(self, chunks, *args, **named)
-
-    monkeypatch.setattr(straight.StraightBatch, "take", take)
-    with lab() as one:
-        write_demo(one.root)
-        one.sync()
-        (files,) = one.rows("SELECT count(*) FROM source_files")[0]
-    assert len(set(taken)) > 0.7 * files
-
-
-class Nobody:
-    """Takes what is sent."""
-
-    sent = 0
-
-    def send(self, _data: bytes) -> None:
-        self.sent += 1
-
-
-@pytest.mark.parametrize("max_lines", [0, 10**6])
-def test_a_reader_remembers_names_for_one_batch_only(
-    monkeypatch: pytest.MonkeyPatch, max_lines: int
-) -> None:
-    monkeypatch.setattr(store_ready, "MAX_LINES", max_lines)
-    limits = ahead.Limits(bytes=30_000, lines=10**6, first_bytes=30_000)
-    with lab() as one:
-        demo(one)
-        ring: Any = Nobody()
-        batches = ahead._Batches(ring, limits)
-        most = lines = 0
-        for n, path in enumerate(sorted(one.root.rglob("*.jsonl"))):
-            task = ahead.Task(path, 0, None, 1, path.stem, None, is_new=True)
-            follower = batches.follower(n, task)
-            for found in reader.read_file(str(path), 0, None, in_agent_file=False):
-                batches.add(n, follower, found)
-                lines += found.lines
-                most = max(most, len(batches.seen.uuids) + len(batches.seen.events))
-        batches.send_all()
-        batches.scratch.conn.close()
-    assert ring.sent > 5
-    assert most < lines / 3 if max_lines else most == 0
-
-
-def test_a_file_that_changes_while_it_is_read_is_read_by_the_next_sync(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
-    with lab() as one:
-        write_demo(one.root)
-        one.sync()
-        demo(one)
-        with monkeypatch.context() as patch:
-            patch.setattr(ingest.Pass, "_load", lambda *_: False)
-            one.sync()
-        (left,) = one.rows('SELECT count(*) FROM source_files WHERE "offset" = 0')[0]
-        assert left > 0  # copies of stored entries, whose lines could not be read again
-        one.sync()
-        one.must_verify()
-        must_equal(general_way(), one.content())
+        must_equal(one_process(), one.content())
 
 
 def line(n: int, at: str, text: str, session_id: str = SESSION) -> bytes:
@@ -150,7 +80,7 @@ def line(n: int, at: str, text: str, session_id: str = SESSION) -> bytes:
 def must_not_matter_who_reads(
     monkeypatch: pytest.MonkeyPatch, files: dict[str, bytes], batch_bytes: int
 ) -> Content:
-    """The same in large pieces by the general way, and in small ones made ready by one reader."""
+    """The same in large pieces by one process, and in small ones by a worker."""
     expected = at_once(files)
     small_chunks(monkeypatch)
     monkeypatch.setattr(ahead, "READERS", 1)
