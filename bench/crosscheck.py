@@ -25,8 +25,8 @@ from pathlib import Path
 import corpus
 
 from ctxdb.config import Config
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
 
 PEER = ("ccusage@20.0.24", "@ccusage/ccusage-linux-x64@20.0.24")
 KINDS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")

@@ -32,14 +32,14 @@ import orjson
 from shell import shell
 from views import views
 
-from ctxdb.ahead import READERS
+from ctxdb.ingest.workers import READERS
 
 SESSION = re.compile(rb'"sessionId": ?"[^"]*"')
 SYNC = """
 import json, resource, sys, time
 from pathlib import Path
 from ctxdb.config import Config
-from ctxdb.sync import sync
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 began = time.perf_counter()
 report = sync(Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],)), progress=NullProgress())
@@ -167,8 +167,8 @@ def _line(session: str, n: int, k: int) -> str:
 def one_line(folder: Path) -> None:
     """One appended line in a large and in a small file, in one process."""
     from ctxdb.config import Config
+    from ctxdb.ingest.sync import sync as in_process
     from ctxdb.progress import NullProgress
-    from ctxdb.sync import sync as in_process
 
     results = {}
     for name, size in (("50 kB", 50_000), ("50 MB", 50_000_000)):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import corpus
 
-from ctxdb import canned
+from ctxdb.store import sql_files
 from ctxdb.store.connection import open_reader, open_writer, write_transaction
 from ctxdb.store.schema import prepare
 
@@ -82,7 +82,7 @@ def _measure(path: Path) -> None:
         goal = f"   (goal: each under {GOAL_MS} ms)" if requests <= REQUESTS else ""
         print(f"views, {requests:,} requests, a database of {size:.0f} MB{goal}")
         missed = []
-        for view in sorted(canned.names("view"), key=lambda name: (name not in WITH_GOAL, name)):
+        for view in sorted(sql_files.names("view"), key=lambda name: (name not in WITH_GOAL, name)):
             took, used = zip(*(_ask(conn, view) for _ in range(TIMES)), strict=True)
             median = statistics.median(took)
             mark = ""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
 
 
 @cache

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.config import Config
+from ctxdb.ingest.report import SyncReport
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.report import SyncReport
-from ctxdb.sync import sync
 from ctxdb.verify import verify
 from snapshot import content, differences
 

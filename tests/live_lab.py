@@ -20,10 +20,10 @@ from typing import Any, Self
 
 import watchdog.observers  # noqa: F401  (a daemon that runs as nobody may not be allowed to read it)
 
-from ctxdb.live import health as beats
-from ctxdb.live.daemon import Daemon
-from ctxdb.live.health import Health
-from ctxdb.live.logs import Log
+from ctxdb.daemon import health as beats
+from ctxdb.daemon.health import Health
+from ctxdb.daemon.logs import Log
+from ctxdb.daemon.main import Daemon
 from world import World, line
 
 PATIENCE = 60.0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import builder
 from builder import World, fork
-from ctxdb.model_ladder import candidates
+from ctxdb.store.model_ladder import candidates
 from lab import Lab, empty_database, lab
 from pricelab import UNIT, answer, cost_of, normal_names, prices_in, requests, used
 from viewlab import demo_database

@@ -60,8 +60,8 @@ def model(transcripts: Path) -> Model:
 @pytest.fixture(scope="session")
 def db(transcripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     from ctxdb.config import Config
+    from ctxdb.ingest.sync import sync
     from ctxdb.progress import NullProgress
-    from ctxdb.sync import sync
 
     path = tmp_path_factory.mktemp("database") / "ctxdb.db"
     sync(Config(db_path=path, roots=(str(transcripts),)), wait=False, progress=NullProgress())

@@ -19,10 +19,11 @@ from typing import Any
 
 import pytest
 
-from ctxdb import ahead, build, ingest, reader
 from ctxdb.demo import write_demo
-from ctxdb.discover import FoundFile, Scan
-from ctxdb.look import Work
+from ctxdb.files.walk import FoundFile, Scan
+from ctxdb.ingest import first_sync, line_reader, workers
+from ctxdb.ingest import run as ingest
+from ctxdb.ingest.plan import Work
 from lab import Content, Lab, lab, must_equal
 from world import RUN, stalled
 
@@ -32,7 +33,7 @@ SESSION = "5e551000-0000-4000-8000-00000000000a"
 @pytest.fixture
 def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """The demo's transcripts, and no database."""
-    monkeypatch.setattr(build, "MIN_BYTES", 1)
+    monkeypatch.setattr(first_sync, "MIN_BYTES", 1)
     monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
     with lab() as made:
         made.db.unlink()
@@ -84,7 +85,7 @@ def test_a_database_that_is_there_is_added_to_in_place(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one.db.touch()
-    monkeypatch.setattr(build, "open_aside", lambda _: pytest.fail("there is a database"))
+    monkeypatch.setattr(first_sync, "open_aside", lambda _: pytest.fail("there is a database"))
     one.sync()
     must_be_whole(one, in_place)
 
@@ -113,17 +114,17 @@ def test_readers_share_the_work_by_sessions_and_in_order() -> None:
     sizes = [5, 1, 1, 9, 2, 2, 4, 3, 3]
     sessions = ["a", "b", "a", "c", None, "b", None, "d", "a"]
     tasks = [
-        ahead.Task(f"{n}.jsonl", 0, None, size, session, None)
+        workers.Task(f"{n}.jsonl", 0, None, size, session, None)
         for n, (size, session) in enumerate(zip(sizes, sessions, strict=True))
     ]
-    shares = ahead._shared_out(tasks, 2)
+    shares = workers._shared_out(tasks, 2)
     assert sorted(n for share in shares for n, _ in share) == list(range(len(tasks)))
     assert all(task is tasks[n] for share in shares for n, task in share)
     assert all([n for n, _ in share] == sorted(n for n, _ in share) for share in shares)
     by_reader = [{task.session_id for _, task in share} - {None} for share in shares]
     assert by_reader[0].isdisjoint(by_reader[1])
     assert {sum(task.size for _, task in share) for share in shares} == {15}
-    assert len(ahead._shared_out(tasks[:1], 2)) == 1
+    assert len(workers._shared_out(tasks[:1], 2)) == 1
 
 
 SMALL = ("build.MIN_BYTES = 1", "ingest.BATCH_BYTES = 20_000")
@@ -178,7 +179,7 @@ def test_what_cannot_be_built_aside_is_read_in_place(
     def fail(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(build, where, fail)
+    monkeypatch.setattr(first_sync, where, fail)
     one.sync()
     must_be_whole(one, in_place)
 
@@ -211,7 +212,7 @@ def test_wherever_the_disk_is_full_the_next_sync_has_it_all(
     place = tmp_path / "small"
     place.mkdir()
     script = FULL.format(size=size, place=place, root=one.root, out=one.db.parent)
-    code = "\n".join(["from ctxdb import build, ingest", *SMALL, RUN])
+    code = "\n".join(["from ctxdb.ingest import first_sync as build, run as ingest", *SMALL, RUN])
     done = subprocess.run(
         ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable],
         env={**os.environ, "CODE": code},
@@ -230,7 +231,7 @@ def test_wherever_the_disk_is_full_the_next_sync_has_it_all(
 def test_a_database_that_comes_while_one_is_built_stays(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = build._put_in_place
+    real = first_sync._put_in_place
 
     def put(aside: Path, path: Path) -> None:
         with closing(sqlite3.connect(path)) as conn:
@@ -238,7 +239,7 @@ def test_a_database_that_comes_while_one_is_built_stays(
             conn.execute("PRAGMA application_id = 1129601092")  # ours
         real(aside, path)
 
-    monkeypatch.setattr(build, "_put_in_place", put)
+    monkeypatch.setattr(first_sync, "_put_in_place", put)
     one.sync()
     assert one.rows("SELECT count(*) FROM mine") == [(0,)]
     one.must_verify()
@@ -259,7 +260,7 @@ def test_a_file_system_without_links_is_enough(
 def test_what_is_too_much_to_be_built_is_read_afterwards(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "MAX_BYTES", 60_000)
+    monkeypatch.setattr(first_sync, "MAX_BYTES", 60_000)
     report = one.sync()
     must_be_whole(one, in_place)
     assert one.rows("SELECT count(*), sum(lines) FROM source_files") == [
@@ -270,7 +271,7 @@ def test_what_is_too_much_to_be_built_is_read_afterwards(
 def test_a_huge_line_waits_for_the_database_in_which_it_is_announced(
     one: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "LARGE_LINE_BYTES", 20_000)
+    monkeypatch.setattr(line_reader, "LARGE_LINE_BYTES", 20_000)
     one.put(f"p/{SESSION}.jsonl", line("x" * 30_000))
     announced: list[str] = []
     real = ingest.Pass._huge_line
@@ -292,7 +293,7 @@ def test_a_huge_line_waits_for_the_database_in_which_it_is_announced(
 def test_a_file_that_goes_away_while_the_tables_are_made_is_no_matter(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = build.scan
+    real = first_sync.scan
     gone = one.put(f"p/{SESSION}.jsonl", line("gone"))
 
     def find_and_lose(roots: list[str]) -> Scan:
@@ -300,7 +301,7 @@ def test_a_file_that_goes_away_while_the_tables_are_made_is_no_matter(
         gone.unlink()
         return found
 
-    monkeypatch.setattr(build, "scan", find_and_lose)
+    monkeypatch.setattr(first_sync, "scan", find_and_lose)
     assert one.sync().problems == []
     gone.parent.rmdir()
     must_be_whole(one, in_place)
@@ -309,13 +310,13 @@ def test_a_file_that_goes_away_while_the_tables_are_made_is_no_matter(
 def test_a_file_that_only_the_second_process_has_seen_is_read_afterwards(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = build.Building._look_at
+    real = first_sync.Building._look_at
     missed = sorted(one.root.rglob("*.jsonl"))[1::2]
 
     def look_at(self: ingest.Pass, item: Any, file: FoundFile, *more: Any) -> Work | None:
         return None if Path(file.path) in missed else real(self, item, file, *more)
 
-    monkeypatch.setattr(build.Building, "_look_at", look_at)
+    monkeypatch.setattr(first_sync.Building, "_look_at", look_at)
     one.sync()
     must_be_whole(one, in_place)
 
@@ -324,11 +325,11 @@ def test_a_file_that_only_the_second_process_has_seen_is_read_afterwards(
 def test_a_reading_process_that_dies_is_done_without(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch, which: int
 ) -> None:
-    real = ahead.ReaderProcesses.batches
+    real = workers.ReaderProcesses.batches
     died: list[bool] = []
 
-    def some(self: ahead.ReaderProcesses) -> Iterator[ahead.Arrived]:
-        monkeypatch.setattr(ahead.ReaderProcesses, "batches", real)
+    def some(self: workers.ReaderProcesses) -> Iterator[workers.Arrived]:
+        monkeypatch.setattr(workers.ReaderProcesses, "batches", real)
         assert len(self.readers) == 2
         process = self.readers[which].process
         try:
@@ -337,12 +338,12 @@ def test_a_reading_process_that_dies_is_done_without(
                     process.kill()
                     process.join()
                 yield arrived
-        except reader.ReaderDied:
+        except line_reader.ReaderDied:
             died.append(True)
             raise
 
-    monkeypatch.setattr(ahead.ReaderProcesses, "batches", some)
-    monkeypatch.setattr(ahead, "AHEAD_BYTES", 1 << 16)  # it has not sent everything by then
+    monkeypatch.setattr(workers.ReaderProcesses, "batches", some)
+    monkeypatch.setattr(workers, "AHEAD_BYTES", 1 << 16)  # it has not sent everything by then
     monkeypatch.setattr(ingest, "BATCH_BYTES", 1 << 14)
     one.sync()
     assert died
@@ -352,14 +353,14 @@ def test_a_reading_process_that_dies_is_done_without(
 def test_ctrl_c_while_readers_are_started_ends_them(
     one: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, started = ahead.ReaderProcesses._start, []
+    real, started = workers.ReaderProcesses._start, []
 
-    def start(self: ahead.ReaderProcesses, *args: Any) -> None:
+    def start(self: workers.ReaderProcesses, *args: Any) -> None:
         real(self, *args)
         started.append(self.readers[-1].process)
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
 
-    monkeypatch.setattr(ahead.ReaderProcesses, "_start", start)
+    monkeypatch.setattr(workers.ReaderProcesses, "_start", start)
     with pytest.raises(KeyboardInterrupt):
         one.sync()
     assert len(started) == 2

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxdb.reading import changes
-from ctxdb.reading.changes import diff
-from ctxdb.reading.facts import Given, given_to
-from ctxdb.reading.model import Call
+from ctxdb.session import line_changes
+from ctxdb.session.facts import Given, given_to
+from ctxdb.session.line_changes import diff
+from ctxdb.session.parts import Call
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "-c", "+d", " e"]), max_size=12).map("\n".join)
 
@@ -35,7 +35,7 @@ def test_both_texts_can_be_read_out_of_a_diff(old: str, new: str) -> None:
 
 
 def test_a_huge_edit_is_not_compared_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(changes, "SequenceMatcher")
+    monkeypatch.delattr(line_changes, "SequenceMatcher")
     old = "\n".join("a" for _ in range(20_000))
     new = "\n".join("ab"[n % 2] for n in range(20_000))
     assert diff(old, new).count("\n") == 40_000 - 1

@@ -23,13 +23,14 @@ import pytest
 import typer.main
 from typer.testing import CliRunner
 
-from ctxdb import __version__, cli, commands, entry
-from ctxdb.commands.declare import join_pairs
+from ctxdb import __version__, cli
+from ctxdb.cli import main, typer_app
+from ctxdb.cli.declare import join_pairs
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
 
-COMMANDS = sorted([*commands.COMMANDS, *commands.GROUPS])
+COMMANDS = sorted([*cli.COMMANDS, *cli.GROUPS])
 
 
 @dataclass
@@ -46,7 +47,7 @@ class FakeReport:
 
 
 class Backend:
-    """Stands in for ctxdb.sync, ctxdb.status and ctxdb.verify, and remembers what it was told."""
+    """Stands in for sync, status and verify, and remembers what it was told."""
 
     def __init__(self) -> None:
         self.report = FakeReport()
@@ -70,11 +71,11 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
         monkeypatch.setitem(sys.modules, module, stand_in)
 
     replace(
-        "ctxdb.sync",
+        "ctxdb.ingest.sync",
         "sync",
         lambda config, *, wait, progress, say: backend.answer("sync", config, wait=wait),
     )
-    replace("ctxdb.status", "collect", lambda config: backend.answer("status", config))
+    replace("ctxdb.cli.status_report", "collect", lambda config: backend.answer("status", config))
     replace(
         "ctxdb.verify",
         "verify",
@@ -94,7 +95,7 @@ def run(*args: str | Path) -> Result:
     with CliRunner().isolation() as (stdout, stderr, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["ctxdb", *map(str, args)])
         with pytest.raises(SystemExit) as left:
-            entry.main()
+            main.main()
         return Result(int(left.value.code or 0), text_of(stdout), text_of(stderr))
 
 
@@ -113,7 +114,7 @@ def test_every_command_has_help_with_an_example_that_begins_with_ctxdb(command: 
         assert "Example" in result.stdout
         examples = result.stdout.split("Example")[1]
         group, _, own = command.partition(" ")
-        assert f"ctxdb {group if commands.DEFAULTS.get(group) == own else command}" in examples
+        assert f"ctxdb {group if cli.DEFAULTS.get(group) == own else command}" in examples
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -123,9 +124,9 @@ def test_the_commands_in_examples_parse(command: str) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         if not line.strip().startswith("ctxdb ") or "$(" in line:
             continue
-        words = join_pairs(commands.spelt_out(shlex.split(line)[1:]), commands.PAIR_FLAGS)
+        words = join_pairs(cli.spelt_out(shlex.split(line)[1:]), cli.PAIR_FLAGS)
         words = [word for word in words if word != "--db" and not word.endswith(".db")]
-        found: Any = typer.main.get_command(cli.app)
+        found: Any = typer.main.get_command(typer_app.app)
         while hasattr(found, "commands"):
             found = found.commands[words.pop(0)]
         context = found.make_context(
@@ -156,7 +157,7 @@ def test_wrong_usage_exits_2_and_says_so_on_standard_error(args: list[str]) -> N
 
 def test_help_does_not_load_what_it_does_not_need() -> None:
     code = (
-        "import sys, ctxdb.cli\n"
+        "import sys, ctxdb.cli.typer_app\n"
         "heavy = {'sqlite_utils', 'watchdog', 'sqlite3', 'orjson', 'ctxdb.demo'}\n"
         "sys.exit(str(heavy & set(sys.modules)) if heavy & set(sys.modules) else 0)"
     )
@@ -303,7 +304,7 @@ def test_the_bar_is_wiped_when_sync_fails(
         def finish(self) -> None:
             wiped.append(True)
 
-    monkeypatch.setattr("ctxdb.commands.sync.progress_on", lambda *_, **__: Watched())
+    monkeypatch.setattr("ctxdb.cli.sync.progress_on", lambda *_, **__: Watched())
     backend.error = CtxdbError("it broke")
     run("sync")
     assert wiped == [True]
@@ -340,7 +341,7 @@ def work(*_, **__):
     time.sleep(30)
 module("sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
 module("status", collect=lambda config: Report())
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 

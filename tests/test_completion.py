@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctxdb import canned
 from ctxdb.query.complete import harmless
+from ctxdb.store import sql_files
 from hostile import HOSTILE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from world import World
 
-SCRIPT = "import sys; sys.argv[0] = 'ctxdb'; from ctxdb.entry import main; main()"
+SCRIPT = "import sys; sys.argv[0] = 'ctxdb'; from ctxdb.cli.main import main; main()"
 EVIL = [
     "$(touch pwned)",
     "`touch pwned`",
@@ -86,7 +86,7 @@ def test_names_of_views_and_queries_are_completed(shell: str) -> None:
 
 def test_every_view_and_query_is_offered() -> None:
     out = complete("bash", "ctxdb", "query", "").split()
-    assert out == [*canned.names("view"), *canned.names("query")]
+    assert out == [*sql_files.names("view"), *sql_files.names("query")]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

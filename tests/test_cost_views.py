@@ -17,10 +17,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from builder import World, text
-from ctxdb import canned
-from ctxdb.model_ladder import candidates
 from ctxdb.query.build import Ask, build
-from ctxdb.uncertain import SHARING, Sums
+from ctxdb.query.uncertain import SHARING, Sums
+from ctxdb.store import sql_files
+from ctxdb.store.model_ladder import candidates
 from lab import Lab, empty_database, lab
 from pricelab import UNIT, answer, used
 from viewlab import ask, demo_database
@@ -514,7 +514,7 @@ def test_where_rows_share_requests_the_rows_are_counted(demo: Path) -> None:
     # Of all others no request is in two rows.
     adding_up = [
         view.name
-        for view in canned.all_views()
+        for view in sql_files.all_views()
         if "requests_not_final" in view.columns and view.name not in SHARING
     ]
     with closing(sqlite3.connect(demo)) as conn:
@@ -545,7 +545,7 @@ def test_columns_that_nobody_asked_for_are_not_in_the_answer(lab_of_unknowns: La
 
 def asked_for_models(where: Lab, *options: str) -> Done:
     done = run_python(
-        "from ctxdb.entry import main; main()", "--db", where.db, "query",
+        "from ctxdb.cli.main import main; main()", "--db", where.db, "query",
         "usage_by_model", "--no-sync", "--since", "all", *options,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

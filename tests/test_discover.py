@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxdb.discover import FoundFile, Role, covers, numbers_of, role_of, scan, store_path
+from ctxdb.files.walk import FoundFile, Role, covers, numbers_of, role_of, scan, store_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from ctxdb import __version__, cli, commands
+from ctxdb import __version__, cli
+from ctxdb.cli import typer_app
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = (CHECKOUT / "README.md").read_text()
 CLI_DOCS = (CHECKOUT / "docs/cli.md").read_text()
-COMMANDS = sorted(typer.main.get_command(cli.app).commands)  # type: ignore[attr-defined]
+COMMANDS = sorted(typer.main.get_command(typer_app.app).commands)  # type: ignore[attr-defined]
 QUERIES = re.findall(r"```sql\n(.*?)```", README, flags=re.DOTALL)
 
 
@@ -61,7 +62,7 @@ def test_every_command_that_a_document_names_exists(text: str) -> None:
     assert named <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("command", [*commands.COMMANDS, *commands.GROUPS])
+@pytest.mark.parametrize("command", [*cli.COMMANDS, *cli.GROUPS])
 def test_every_command_is_documented(command: str) -> None:
     assert f"### ctxdb {command}\n" in CLI_DOCS
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from ctxdb import canned, entry
-from ctxdb.commands import COMMANDS, load
+from ctxdb.cli import COMMANDS, load, main
 from ctxdb.query import present
+from ctxdb.store import sql_files
 from demo_db import demo_folder
 
 # They go on until they are stopped, or change the machine; their own tests run them.
@@ -40,7 +40,7 @@ def from_help() -> list[str]:
 
 def from_sql() -> list[str]:
     found = []
-    for one in [*canned.all_views(), *canned.all_queries()]:
+    for one in [*sql_files.all_views(), *sql_files.all_queries()]:
         assert one.example, f"{one.name} has no example"
         assert one.name in one.example
         found.append(one.example)
@@ -111,7 +111,7 @@ def test_the_example_works(
         words = words_of(made_for(one, place))
         monkeypatch.setattr(sys, "argv", [os.path.expanduser(word) for word in words])
         with pytest.raises(SystemExit) as left:
-            entry.main()
+            main.main()
         told = capsys.readouterr()
         assert not left.value.code, told.err
         assert "Traceback" not in told.err

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from builder import World as Files
 from builder import copy_to, dumps, fork, text
-from ctxdb.reading.find import find_session
-from ctxdb.reading.load import Wish, load
-from ctxdb.reading.markdown import markdown
-from ctxdb.reading.model import Call, Reading, Said, Turn
-from ctxdb.reading.page import html_page
-from ctxdb.reading.prose import blocks, fence_for
+from ctxdb.session.find import find_session
+from ctxdb.session.load import Wish, load
+from ctxdb.session.markdown import markdown
+from ctxdb.session.page import html_page
+from ctxdb.session.parts import Call, Reading, Said, Turn
+from ctxdb.session.prose import blocks, fence_for
 from ctxdb.store.connection import open_reader
 from readlab import fill, on_terminal, unsafe
 from test_show import a_day, hostile_session

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctxdb.demo import write_demo
-from ctxdb.tail import MAX_LINE_BYTES
+from ctxdb.files.tail import MAX_LINE_BYTES
 from world import (
     OTHER_SESSION,
     SESSION,

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ctxdb.ingest.batch import Batch
 from ctxdb.lock import WriterLock
-from ctxdb.store.batch import Batch
 from world import SMALL_BATCHES, World, line, lines, texts, uuid_of
 
 if TYPE_CHECKING:
@@ -110,13 +110,14 @@ def test_case_2_a_sync_that_is_killed_again_and_again_gets_done_all_the_same(
 STARTER = """
 import os, random, sys
 from pathlib import Path
-from ctxdb import ingest, reader, storing, tail
+from ctxdb.ingest import run as ingest, line_reader, storing
+from ctxdb.files import tail
 from ctxdb.config import Config
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
+from ctxdb.ingest.sync import sync
 ingest.BATCH_LINES = 3
 storing.COMMIT_BYTES = 1
-reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
 for row in sys.stdin:
@@ -222,7 +223,9 @@ def test_case_1_the_second_process_ends_when_the_first_one_is_killed(world: Worl
     with world.main.open("wb") as file:
         for n in range(3000):
             file.write(line(n, "words " * 500))
-    code = SMALL_BATCHES.replace("from ctxdb.entry", "print('go', flush=True)\nfrom ctxdb.entry")
+    code = SMALL_BATCHES.replace(
+        "from ctxdb.cli.main", "print('go', flush=True)\nfrom ctxdb.cli.main"
+    )
     # Only this process and its reader hold the other end of the pipe.
     ours, theirs = os.pipe()
     child = subprocess.Popen(
@@ -408,13 +411,14 @@ def test_case_9_a_huge_line_that_was_interrupted_is_read_in_full_however_often(
 
 LIMITED = """
 import os, resource
-from ctxdb import cli, entry, ingest
+from ctxdb.cli import typer_app, main
+from ctxdb.ingest import run as ingest
 import sqlite_utils
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 limit = used + (int(os.environ["MEGABYTES"]) << 20)
 resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-entry.main()
+main.main()
 """
 
 
@@ -443,7 +447,7 @@ def test_case_9_a_line_that_does_not_fit_in_memory_is_passed_over(
 def test_a_huge_line_does_not_mix_up_files_that_a_second_process_reads(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxdb import ingest
+    from ctxdb.ingest import run as ingest
 
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     huge = line(1, "words, " * (HUGE // 7))
@@ -462,19 +466,20 @@ def test_a_huge_line_does_not_mix_up_files_that_a_second_process_reads(
 def test_a_second_process_that_is_killed_is_replaced_by_the_first(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxdb import ingest, reader
+    from ctxdb.ingest import line_reader
+    from ctxdb.ingest import run as ingest
 
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     here = os.getpid()
-    real = reader.read_lines
+    real = line_reader.read_lines
 
     def die_midway(fd: int, offset: int, **more: Any) -> Any:
         if os.getpid() != here and offset > 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return real(fd, offset, **{**more, "want_bytes": 1})
 
-    monkeypatch.setattr(reader, "read_lines", die_midway)
-    monkeypatch.setattr(reader.read_block, "__defaults__", (2000, 1 << 24))
+    monkeypatch.setattr(line_reader, "read_lines", die_midway)
+    monkeypatch.setattr(line_reader.read_block, "__defaults__", (2000, 1 << 24))
     world.write(lines(*range(30)))
     world.write(lines(*range(40, 50)), world.file("z/z.jsonl"))
     report = world.sync()
@@ -488,8 +493,9 @@ def test_a_batch_that_is_interrupted_midway_leaves_nothing_of_itself(
     world: World, monkeypatch: pytest.MonkeyPatch, twice: bool
 ) -> None:
     """Case 4 in short: a second Ctrl-C comes before the first one has been dealt with."""
-    from ctxdb import ingest
-    from ctxdb.store import batch, connection
+    from ctxdb.ingest import batch
+    from ctxdb.ingest import run as ingest
+    from ctxdb.store import connection
 
     class Interrupted(sqlite3.Connection):
         rollbacks = 0

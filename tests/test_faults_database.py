@@ -55,14 +55,14 @@ def one_line(done: Any, *words: str, code: int = 1) -> None:
 # A real sync that holds the database until its standard input ends.
 HELD = """
 import sys
-from ctxdb import ingest
-real = ingest.scan
+from ctxdb.ingest import run as ingest
+real = run.scan
 def wait(roots):
     print("holding", flush=True)
     sys.stdin.read()
     return real(roots)
-ingest.scan = wait
-from ctxdb.entry import main
+run.scan = wait
+from ctxdb.cli.main import main
 main()
 """
 
@@ -111,15 +111,16 @@ UNLOCKED = """
 import sqlite3, sys
 from contextlib import nullcontext
 from pathlib import Path
-import ctxdb.sync
-from ctxdb import ingest, reader, storing, tail
+import ctxdb.ingest.sync
+from ctxdb.ingest import run as ingest, line_reader, storing
+from ctxdb.files import tail
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError
 from ctxdb.progress import NullProgress
-ctxdb.sync._writing = lambda *_: nullcontext()
+ctxdb.ingest.sync._writing = lambda *_: nullcontext()
 ingest.BATCH_LINES = 3
 storing.COMMIT_BYTES = 1
-reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
 print("go", flush=True)
@@ -127,7 +128,7 @@ passes = conflicts = 0
 for row in sys.stdin:
     while not (passes and Path(sys.argv[3]).exists()):
         try:
-            ctxdb.sync.sync(config, progress=NullProgress())
+            ctxdb.ingest.sync.sync(config, progress=NullProgress())
             passes += 1
         except (CtxdbError, sqlite3.IntegrityError):
             conflicts += 1  # the other one was first: nothing of this batch is stored
@@ -560,7 +561,7 @@ def execute(self, *args):
         os.kill(os.getpid(), 9)
     return real(self, *args)
 sqlite_utils.Database.execute = execute
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 
@@ -1038,7 +1039,7 @@ MOUNTED = (
     """
 import os
 from pathlib import Path
-from ctxdb.live import mounts
+from ctxdb.daemon import mounts
 table = Path(os.environ["MOUNTS"])
 mounts.file_system_of.__defaults__ = (table,)
 """

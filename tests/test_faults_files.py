@@ -24,11 +24,13 @@ from unittest.mock import Mock
 
 import pytest
 
-from ctxdb import identity, ingest, look, reader, tail
 from ctxdb.config import Config
-from ctxdb.discover import FoundFile
+from ctxdb.files import identity, tail
+from ctxdb.files.walk import FoundFile
+from ctxdb.ingest import line_reader, plan
+from ctxdb.ingest import run as ingest
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
 from world import (
     OTHER_SESSION,
     RUN,
@@ -301,7 +303,7 @@ def test_a_file_that_comes_back_unreadable_and_goes_again_is_missing(
     away.rename(world.main)
     with monkeypatch.context() as patch:
         refused = PermissionError(errno.EACCES, "Permission denied")
-        patch.setattr(look, "open_regular", Mock(side_effect=refused))
+        patch.setattr(plan, "open_regular", Mock(side_effect=refused))
         world.sync()
     assert (world.source()["state"], world.source()["missing_since"]) == ("unreadable", None)
     world.main.unlink()
@@ -348,7 +350,7 @@ def test_files_for_which_there_is_no_descriptor_are_named_and_read_later(
     world.write(lines(0, 1))
     with monkeypatch.context() as patch:
         refused = OSError(errno.EMFILE, "Too many open files")
-        patch.setattr(reader, "open_regular", Mock(side_effect=refused))
+        patch.setattr(line_reader, "open_regular", Mock(side_effect=refused))
         report = world.sync()
     assert (report.lines_read, report.unreadable_files) == (0, 1)
     assert report.problems == [f"{world.main}: too many open files"]
@@ -613,13 +615,13 @@ def test_case_35_a_file_deleted_while_it_is_read_is_read_to_its_end(
     world.write(lines(0, 1, 2))
     if ahead:
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
-    real = reader.read_block
+    real = line_reader.read_block
 
     def delete_first(fd: int, *args: Any) -> Any:
         world.main.unlink(missing_ok=True)
         return real(fd, *args)
 
-    monkeypatch.setattr(reader, "read_block", delete_first)
+    monkeypatch.setattr(line_reader, "read_block", delete_first)
     assert world.sync().lines_read == 3
     monkeypatch.undo()
     assert world.texts() == texts([0, 1, 2])
@@ -656,14 +658,14 @@ def test_case_35_a_file_that_shrinks_while_it_is_read_is_read_again_next_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.write(lines(*range(10)))
-    real = reader.read_block
+    real = line_reader.read_block
 
     def shrink_first(fd: int, *args: Any) -> Any:
         if world.main.stat().st_size > len(lines(0, 1, 2)):
             os.truncate(world.main, len(lines(0, 1, 2)) - 20)
         return real(fd, *args)
 
-    monkeypatch.setattr(reader, "read_block", shrink_first)
+    monkeypatch.setattr(line_reader, "read_block", shrink_first)
     world.sync()
     monkeypatch.undo()
     assert world.texts() == texts([0, 1])
@@ -680,7 +682,7 @@ def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_
     other = world.write(lines(50), world.file("z/z.jsonl"))
     if ahead:
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
-    read = reader.read_lines
+    read = line_reader.read_lines
 
     def fails(fd: int, offset: int, **how: Any) -> Any:
         if offset:
@@ -688,7 +690,7 @@ def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_
         return read(fd, offset, **{**how, "want_bytes": 1})
 
     monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
-    monkeypatch.setattr(reader, "read_lines", fails)
+    monkeypatch.setattr(line_reader, "read_lines", fails)
     for _ in range(2):
         assert world.sync().problems == [f"{world.main}: input/output error"]
         assert world.errors() == [(None, None, "input/output error")]
@@ -842,7 +844,7 @@ def test_case_39_a_transcript_that_becomes_a_link_while_it_is_looked_at_is_not_f
     secret = tmp_path / "secret.jsonl"
     secret.write_bytes(lines(7))
     world.write(lines(0, 1))
-    for module in (look, reader):
+    for module in (plan, line_reader):
         monkeypatch.setattr(module, "open_regular", swapped_for(secret, world.main))
         world.sync()
         assert world.texts() == []
@@ -890,7 +892,7 @@ def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_bl
 ) -> None:
     world.write(lines(0, 1))
     other = world.write(lines(2), world.file("z/z.jsonl"))
-    real = look.open_regular
+    real = plan.open_regular
 
     def swap_first(path: Any) -> int:
         if os.fsdecode(path) == str(world.main) and world.main.is_file():
@@ -898,7 +900,7 @@ def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_bl
             os.mkfifo(world.main)
         return real(path)
 
-    monkeypatch.setattr(look, "open_regular", swap_first)
+    monkeypatch.setattr(plan, "open_regular", swap_first)
     report = world.sync()
     assert report.unreadable_files == 1
     assert world.texts() == texts([2])
@@ -1045,7 +1047,7 @@ def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
             (folder / f"{n}.jsonl").touch()
     world.write(lines(0), world.file("p0/0.jsonl"))
     most = 0
-    real = look.open_regular
+    real = plan.open_regular
 
     def counting(path: Any) -> int:
         nonlocal most
@@ -1056,7 +1058,7 @@ def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
     used = os.dup(0)  # the next one that is free
     os.close(used)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(look, "open_regular", counting)
+        patch.setattr(plan, "open_regular", counting)
         report = world.sync()
     assert report.files == 10_000
     assert most < used + 50
@@ -1084,7 +1086,7 @@ def test_case_47_when_descriptors_run_out_a_file_is_read_later_and_not_called_mi
     world.append(lines(1), known)
     world.write(lines(2), world.file("b/new.jsonl"))
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    real = look.open_regular
+    real = plan.open_regular
 
     def exhausted(path: Any) -> int:
         # The real error of the real system call, with no descriptor left to give.
@@ -1096,7 +1098,7 @@ def test_case_47_when_descriptors_run_out_a_file_is_read_later_and_not_called_mi
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
-    monkeypatch.setattr(look, "open_regular", exhausted)
+    monkeypatch.setattr(plan, "open_regular", exhausted)
     report = world.sync()
     assert report.unreadable_files == 2
     assert all("too many open files" in problem for problem in report.problems)
@@ -1132,7 +1134,7 @@ def test_case_48_a_clock_that_jumps_by_a_day_changes_nothing(
 ) -> None:
     """Timers belong to the daemon, another issue; a pass is timed by the monotonic clock."""
     now = "2026-08-24T12:00:00.000Z"
-    monkeypatch.setattr(look, "utc_now", lambda: now)
+    monkeypatch.setattr(plan, "utc_now", lambda: now)
     monkeypatch.setattr(time, "time", lambda: pytest.fail("nothing may go by the wall clock"))
     world.write(lines(0))
     world.sync()
@@ -1161,7 +1163,7 @@ def test_a_file_that_is_overwritten_while_it_is_read_is_read_again_by_the_next_s
 ) -> None:
     old, new = long_lines(*range(40)), long_lines(*range(100, 160))
     world.write(old)
-    read = reader.read_lines
+    read = line_reader.read_lines
     times = 0
 
     def overwritten(fd: int, offset: int, **how: Any) -> Any:
@@ -1173,7 +1175,7 @@ def test_a_file_that_is_overwritten_while_it_is_read_is_read_again_by_the_next_s
         return read(fd, offset, **{**how, "want_bytes": 1})
 
     monkeypatch.setattr(tail.read_block, "__defaults__", (4000, tail.MAX_LINE_BYTES))
-    monkeypatch.setattr(reader, "read_lines", overwritten)
+    monkeypatch.setattr(line_reader, "read_lines", overwritten)
     world.sync()
     monkeypatch.undo()
     assert world.sync().rewritten_files == 1

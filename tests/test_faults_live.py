@@ -23,14 +23,14 @@ from typing import Any
 import pytest
 
 from ctxdb.assets import asset_dir
-from ctxdb.discover import scan
-from ctxdb.live import health as beats
-from ctxdb.live import intake, loop, mounts, watching
-from ctxdb.live.daemon import Daemon
-from ctxdb.live.database import Database
-from ctxdb.live.logs import Log
-from ctxdb.live.rescan import Rescan
-from ctxdb.live.turn import Turn
+from ctxdb.daemon import health as beats
+from ctxdb.daemon import intake, loop, mounts, watch
+from ctxdb.daemon.database import Database
+from ctxdb.daemon.logs import Log
+from ctxdb.daemon.main import Daemon
+from ctxdb.daemon.rescan import Rescan
+from ctxdb.daemon.slice import Turn
+from ctxdb.files.walk import scan
 from ctxdb.lock import WriterLock
 from live_lab import (
     PATIENCE,
@@ -85,8 +85,8 @@ def test_case_3_a_daemon_told_to_stop_while_it_reads_ends_with_0_and_whole_batch
 
 STUCK = """
 import os, time
-from ctxdb.live.daemon import Daemon
-from ctxdb.live.turn import Turn
+from ctxdb.daemon.main import Daemon
+from ctxdb.daemon.slice import Turn
 from ctxdb.lock import WriterLock
 def take(self, files):
     os.write(1, b"in a turn. ")
@@ -98,7 +98,7 @@ def told(self, number):
     stop(self, number)
     os.write(1, b"told to stop. ")
 Daemon.stop = told
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 
@@ -261,7 +261,7 @@ def test_case_49_after_the_machine_has_slept_everything_is_looked_at(
 
 
 def test_case_49_the_clocks_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ctxdb.live import clock
+    from ctxdb.daemon import clock
 
     moved = [0.0]
     monkeypatch.setattr(clock, "_since_boot", lambda: time.monotonic() + moved[0])
@@ -276,9 +276,9 @@ def test_case_49_the_clocks_are_compared(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 NO_STORMS = """
-from ctxdb.live import loop
+from ctxdb.daemon import loop
 loop.STORM_EVENTS = 1_000_000
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 
@@ -358,7 +358,7 @@ def test_case_54_on_a_network_file_system_it_polls_and_says_why(
     assert mounts.file_system_of(str(world.root), table) == "nfs4"
     assert mounts.file_system_of("/usr", table) == "ext4"
     assert mounts.file_system_of(f"{tmp_path}/with space/x", table) == "ext4"
-    monkeypatch.setattr(watching, "why_no_events", lambda path: mounts.why_no_events(path, table))
+    monkeypatch.setattr(watch, "why_no_events", lambda path: mounts.why_no_events(path, table))
     world.write(lines(0))
     with inside(world) as daemon:
         assert daemon.health.mode == "polling"
@@ -373,14 +373,14 @@ def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = [True]
-    real = watching._Handler._note
+    real = watch._Handler._note
 
     def note(self: Any, event: Any) -> None:
         if fails[0]:
             raise RuntimeError("no")
         real(self, event)
 
-    monkeypatch.setattr(watching._Handler, "_note", note)
+    monkeypatch.setattr(watch._Handler, "_note", note)
     world.write(lines(0))
     with inside(world) as daemon:
         world.append(line(1))
@@ -800,7 +800,7 @@ def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
-    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("ctxdb.daemon.database.MAX_WAIT_SECONDS", 0.2)
     world.write(lines(0, 1))
     with inside(world) as daemon:
         has(world, 2)
@@ -819,7 +819,7 @@ def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(
 def test_case_64_while_its_folder_is_something_else_it_waits_and_then_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("ctxdb.daemon.database.MAX_WAIT_SECONDS", 0.2)
     folder = world.db.parent / "data"
     world = World(world.root, folder / "ctxdb.db")
     world.write(lines(0, 1))
@@ -839,7 +839,7 @@ def test_case_64_while_its_folder_is_something_else_it_waits_and_then_goes_on(
 def test_case_64_while_its_folder_cannot_be_looked_into_it_waits_and_then_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.database.MAX_WAIT_SECONDS", 0.2)
+    monkeypatch.setattr("ctxdb.daemon.database.MAX_WAIT_SECONDS", 0.2)
     with public_world() as world:
         world.write(lines(0, 1))
 
@@ -925,10 +925,10 @@ def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: Worl
 
 
 EMPTY_LOG = """
-from ctxdb.live import intake, loop
+from ctxdb.daemon import intake, loop
 intake.WAL_TRUNCATE_BYTES = 1
 loop.CHECKPOINT_SECONDS = 0.05
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 
@@ -977,9 +977,9 @@ def test_case_66_a_log_that_is_deleted_loses_nothing(world: World) -> None:
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """What opening any transcript fails with, as long as that is in here."""
-    from ctxdb import look
+    from ctxdb.ingest import plan
 
-    real = look.open_regular
+    real = plan.open_regular
     fails: dict[str, int] = {}
 
     def open_regular(path: str | bytes) -> int:
@@ -987,9 +987,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
             raise OSError(number, os.strerror(number), path)
         return real(path)
 
-    monkeypatch.setattr(look, "open_regular", open_regular)
-    monkeypatch.setattr("ctxdb.live.intake.FIRST_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr("ctxdb.live.intake.MOST_RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(plan, "open_regular", open_regular)
+    monkeypatch.setattr("ctxdb.daemon.intake.FIRST_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("ctxdb.daemon.intake.MOST_RETRY_SECONDS", 0.1)
     return fails
 
 
@@ -1086,9 +1086,9 @@ def upgrade(assets: Path) -> None:
 INSTALLED = """
 import os
 from pathlib import Path
-from ctxdb.store import prices, schema, version
+from ctxdb.store import shipped_prices, schema, version
 version.asset_dir = schema.asset_dir = lambda name: Path(os.environ["ASSETS"]) / name
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 
@@ -1127,7 +1127,7 @@ def test_an_old_daemon_takes_no_step_of_the_version_that_was_installed_meanwhile
 
 UNINSTALLED = """
 import sys
-from ctxdb.live.daemon import Daemon
+from ctxdb.daemon.main import Daemon
 
 class Gone:
     def find_spec(self, name, path=None, target=None):
@@ -1139,7 +1139,7 @@ def watch_alone(self, ready):
     sys.meta_path.insert(0, Gone())
     watch(self, ready)
 Daemon._watch = watch_alone
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 

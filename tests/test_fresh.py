@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import ctxdb.sync
+import ctxdb.ingest.sync
 from builder import World as Transcripts
-from ctxdb import ingest
 from ctxdb.config import Config
+from ctxdb.ingest import run as ingest
 from ctxdb.lock import WriterLock, lock_path
 from ctxdb.progress import NullProgress
 from ctxdb.query import fresh
@@ -41,7 +41,7 @@ def config(home: Path) -> Config:
 
 
 def sync(config: Config) -> None:
-    ctxdb.sync.sync(config, progress=NullProgress())
+    ctxdb.ingest.sync.sync(config, progress=NullProgress())
 
 
 def messages(config: Config) -> int:
@@ -90,7 +90,9 @@ def test_with_nothing_new_the_database_is_not_written_to(
     config: Config, written: Transcript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sync(config)
-    monkeypatch.setattr("ctxdb.sync.sync", lambda *_, **__: pytest.fail("a sync for nothing"))
+    monkeypatch.setattr(
+        "ctxdb.ingest.sync.sync", lambda *_, **__: pytest.fail("a sync for nothing")
+    )
     assert said(config) == []
     glance = look(config)
     assert glance is not None

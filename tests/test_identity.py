@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxdb.discover import FoundFile
-from ctxdb.identity import (
+from ctxdb.files.identity import (
     Known,
     NotRegular,
     Verdict,
@@ -25,6 +24,7 @@ from ctxdb.identity import (
     open_regular,
     same_stat,
 )
+from ctxdb.files.walk import FoundFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,17 +21,17 @@ from typing import Any
 
 import pytest
 
+from ctxdb.daemon import health as beats
+from ctxdb.daemon import loop, process, service
+from ctxdb.daemon.logs import Log, lines_of, log_path
+from ctxdb.daemon.notify import Notifier
+from ctxdb.daemon.status_words import DaemonReport, daemon_report
 from ctxdb.errors import CtxdbError
-from ctxdb.live import health as beats
-from ctxdb.live import loop, process, units
-from ctxdb.live.logs import Log, lines_of, log_path
-from ctxdb.live.notify import Notifier
-from ctxdb.live.report import DaemonReport, daemon_report
 from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
 from live_lab import PATIENCE, Live, has, inside, runtime_folder, until
 from world import World, line, lines, run_python
 
-RUN = "from ctxdb.entry import main; main()"
+RUN = "from ctxdb.cli.main import main; main()"
 # What programs find in `daemon status --json`, whether there is a daemon or not.
 NAMES = {
     "running", "pid", "version", "database", "roots", "state", "why", "since", "mode",
@@ -389,7 +389,7 @@ def test_a_daemon_that_began_without_a_runtime_folder_is_found_when_there_is_one
 def test_when_the_runtime_folder_goes_the_daemon_says_beside_the_database_how_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.daemon.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ctxdb.daemon.main.WRITE_SECONDS", 0.0)
     world.write(lines(0))
     with inside(world):
         until(lambda: (beats.read(world.db) or beats.Health()).lines == 1)
@@ -413,8 +413,8 @@ def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happ
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(public))
     fast = loop.RHYTHMS["polling"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
     monkeypatch.setitem(loop.RHYTHMS, "polling", fast)
-    monkeypatch.setattr("ctxdb.live.daemon.WRITE_SECONDS", 0.0)
-    monkeypatch.setattr("ctxdb.live.watching.why_no_events", lambda _: "no events here")
+    monkeypatch.setattr("ctxdb.daemon.main.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ctxdb.daemon.watch.why_no_events", lambda _: "no events here")
     world.write(lines(0))
     path = beats.health_path(world.db)
     assert path.parent == world.db.parent
@@ -455,7 +455,7 @@ def test_a_broken_health_file_is_no_daemon(world: World, content: bytes) -> None
 def test_the_log_is_rotated_and_a_repeated_trouble_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.logs.MAX_BYTES", 2000)
+    monkeypatch.setattr("ctxdb.daemon.logs.MAX_BYTES", 2000)
     log = Log(tmp_path / "state/x.log")
     for n in range(200):
         log.say(f"line {n} \x1b[31mred")
@@ -476,7 +476,7 @@ def test_the_log_is_rotated_and_a_repeated_trouble_is_told_once(
 def test_a_log_that_cannot_be_rotated_closes_no_descriptor_but_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.logs.MAX_BYTES", 100)
+    monkeypatch.setattr("ctxdb.daemon.logs.MAX_BYTES", 100)
     log = Log(tmp_path / "x.log")
     (tmp_path / "x.log.1/in the way").mkdir(parents=True)
     real, wrong = os.close, []
@@ -498,7 +498,7 @@ def test_a_log_that_cannot_be_rotated_closes_no_descriptor_but_its_own(
 def test_who_follows_the_log_sees_what_comes_after_it_was_rotated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.logs.FOLLOW_SECONDS", 0.0)
+    monkeypatch.setattr("ctxdb.daemon.logs.FOLLOW_SECONDS", 0.0)
     log = Log(tmp_path / "x.log")
     for n in range(3):
         log.say(f"line {n}")
@@ -568,7 +568,7 @@ def test_systemd_is_told_when_it_is_ready_alive_and_stopping(
 def test_a_systemd_that_does_not_listen_keeps_nobody_waiting(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.live.notify.SEND_SECONDS", 0.01)
+    monkeypatch.setattr("ctxdb.daemon.notify.SEND_SECONDS", 0.01)
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as deaf:
         deaf.bind(str(tmp_path / "notify"))
@@ -690,9 +690,9 @@ def test_where_a_sandbox_is_not_to_be_had_the_unit_is_written_without(
 def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
     odd = tmp_path / 'data "100%" $HOME'
     odd.mkdir()
-    service = units.service_for(odd / "x.db", [str(odd / "projects")], "linux")
-    assert isinstance(service, units.Systemd)
-    for name, text in (("walls", service.text), ("plain", service.plain_text)):
+    made = service.service_for(odd / "x.db", [str(odd / "projects")], "linux")
+    assert isinstance(made, service.Systemd)
+    for name, text in (("walls", made.text), ("plain", made.plain_text)):
         unit = tmp_path / f"{name}.service"
         unit.write_text(text)
         done = subprocess.run(
@@ -707,17 +707,17 @@ def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
 
 
 def test_on_a_mac_it_is_a_launchd_agent(world: World) -> None:
-    service = units.service_for(world.db, [str(world.root)], "darwin")
-    assert isinstance(service, units.Launchd)
-    facts = plistlib.loads(service.text.encode())
+    made = service.service_for(world.db, [str(world.root)], "darwin")
+    assert isinstance(made, service.Launchd)
+    facts = plistlib.loads(made.text.encode())
     assert facts["ProgramArguments"][-6:] == [
         "--db", str(world.db), "watch", "--wait", "--root", str(world.root),
     ]  # fmt: skip
     assert facts["RunAtLoad"] is True
     assert facts["KeepAlive"] == {"SuccessfulExit": False}
-    assert service.path.parent.name == "LaunchAgents"
+    assert made.path.parent.name == "LaunchAgents"
 
 
 def test_on_other_systems_it_says_what_to_do(world: World) -> None:
     with pytest.raises(CtxdbError, match="ctxdb daemon start"):
-        units.service_for(world.db, [], "freebsd14")
+        service.service_for(world.db, [], "freebsd14")

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxdb import reader, tail
-from ctxdb.discover import FoundFile, scan
-from ctxdb.live import loop
-from ctxdb.live.database import Database
-from ctxdb.live.loop import Storm
-from ctxdb.live.queue import TURN_FILES, Queue, Waiting
-from ctxdb.live.turn import Limits, Turn
+from ctxdb.daemon import loop
+from ctxdb.daemon.database import Database
+from ctxdb.daemon.loop import Storm
+from ctxdb.daemon.queue import TURN_FILES, Queue, Waiting
+from ctxdb.daemon.slice import Limits, Turn
+from ctxdb.files import tail
+from ctxdb.files.walk import FoundFile, scan
+from ctxdb.ingest import line_reader
 from live_lab import Live, count, events_come, has, inside, own_line, session, transcript, until
 from world import World, line, lines, texts
 
@@ -249,7 +250,7 @@ def test_when_nothing_happens_it_writes_nothing(
 
 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
+    monkeypatch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
     monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
 
 
@@ -482,8 +483,8 @@ def test_a_storm_that_comes_back_at_once_is_waited_for_longer() -> None:
 def test_arming_again_and_again_leaves_no_descriptor_and_no_thread_behind(world: World) -> None:
     import threading
 
-    from ctxdb.live.hints import Hints, Wakeup
-    from ctxdb.live.watching import Watcher
+    from ctxdb.daemon.hints import Hints, Wakeup
+    from ctxdb.daemon.watch import Watcher
 
     wakeup = Wakeup()
     watcher = Watcher([str(world.root)], Hints(wakeup))
@@ -500,7 +501,7 @@ def test_arming_again_and_again_leaves_no_descriptor_and_no_thread_behind(world:
 
 
 def test_a_waiting_thread_is_woken_however_often_it_was_told() -> None:
-    from ctxdb.live.hints import Wakeup
+    from ctxdb.daemon.hints import Wakeup
 
     wakeup = Wakeup()
     for _ in range(100_000):

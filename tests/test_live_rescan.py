@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from ctxdb.discover import FoundFile
-from ctxdb.live import loop, rescan
-from ctxdb.live.rescan import ROUND_PARTS, Rescan
+from ctxdb.daemon import loop, rescan
+from ctxdb.daemon.rescan import ROUND_PARTS, Rescan
+from ctxdb.files.walk import FoundFile
 from live_lab import has, inside, until
 from world import World, as_nobody, line, lines, public_world
 
@@ -143,7 +143,7 @@ def test_new_files_and_folders_are_found_by_the_times_of_folders(
 
 def deaf(monkeypatch: pytest.MonkeyPatch, **rhythm: float) -> Any:
     """Events that are lost without a word; ticks that come fast."""
-    monkeypatch.setattr("ctxdb.live.watching._Handler._note", lambda _self, _event: None)
+    monkeypatch.setattr("ctxdb.daemon.watch._Handler._note", lambda _self, _event: None)
     fast = loop.RHYTHMS["events"]._replace(**rhythm)
     monkeypatch.setitem(loop.RHYTHMS, "events", fast)
 

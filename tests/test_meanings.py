@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from builder import Transcript, World, copy_to, fork, text, tool_use
-from ctxdb.normalize import Message, entries, normalize, people
-from ctxdb.normalize.git import git_from_text
-from ctxdb.store.sessions import folder_name
+from ctxdb.claude import Message, entries, human_text, normalize
+from ctxdb.claude.git_output import git_from_text
+from ctxdb.settle.sessions import folder_name
 from lab import lab, told_by
 
 
@@ -587,8 +587,8 @@ def test_the_size_of_a_picture_is_that_of_its_bytes() -> None:
 @pytest.mark.timeout(60)  # minutes, if every beginning looked for its end again
 def test_tags_without_end_and_endless_commands_are_looked_through_once() -> None:
     tags = "<command-name>" * 100_000
-    assert people.command_text(tags) == tags
-    assert people.without_ide("<ide_file>a</ide_file>" * 200_000 + "b") == "b"
+    assert human_text.command_text(tags) == tags
+    assert human_text.without_ide("<ide_file>a</ide_file>" * 200_000 + "b") == "b"
     assert git_from_text("git " * 100_000, "[main 1234567] x", failed=False) == []
     assert git_from_text("ls;" * 99 + "git -C a commit", "[main 1234567] x", failed=False) == [
         ("commit", "1234567", "main", None, None)

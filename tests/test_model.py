@@ -31,7 +31,7 @@ from hypothesis.stateful import (
 )
 
 from builder import OTHER_PROJECT, PROJECT, Json, Transcript, World, dumps, text, thinking, tool_use
-from ctxdb.identity import HEAD_BYTES
+from ctxdb.files.identity import HEAD_BYTES
 from lab import Lab
 from world import SMALL_BATCHES, run_python
 

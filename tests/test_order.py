@@ -18,8 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builder import World, text
-from ctxdb import ahead, ingest, reader, tail
-from ctxdb import build as aside
+from ctxdb.files import tail
+from ctxdb.ingest import first_sync as aside
+from ctxdb.ingest import line_reader, workers
+from ctxdb.ingest import run as ingest
 from lab import Lab, at_once, lab, must_equal
 from real_corpus import CORPUS
 from stories import Recipe, build, recipes
@@ -228,9 +230,9 @@ def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch, lab() as one:
         patch.setattr(ingest, "READ_AHEAD_BYTES", 1)
         patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 4000, 1 << 22])))
-        patch.setattr(ahead, "READERS", data.draw(st.integers(1, 3), label="readers"))
+        patch.setattr(workers, "READERS", data.draw(st.integers(1, 3), label="readers"))
         if data.draw(st.booleans(), label="small chunks"):
-            patch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
+            patch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
             patch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
         if data.draw(st.booleans(), label="aside"):
             patch.setattr(aside, "MIN_BYTES", 1)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlite_utils import Database
 
-from ctxdb import canned
 from ctxdb.config import Config
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
+from ctxdb.store import sql_files
 from demo_db import demo_folder
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def running(*args: str | Path, **more: Any) -> Iterator[subprocess.Popen[bytes]]
 
 def test_views_run_on_a_plain_connection_with_nothing_of_ours(db: Path) -> None:
     with closing(sqlite3.connect(f"file:{db}?mode=ro", uri=True)) as conn:
-        for one in canned.all_views():
+        for one in sql_files.all_views():
             columns = [c[0] for c in conn.execute(f"SELECT * FROM {one.name} LIMIT 3").description]
             assert columns == list(one.columns), one.name
 
@@ -127,7 +127,7 @@ def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_
 
         views = get("/ctxdb.json")["views"]
         listed = {view if isinstance(view, str) else view["name"] for view in views}
-        for one in canned.all_views():
+        for one in sql_files.all_views():
             assert one.name in listed
             page = get(f"/ctxdb/{one.name}.json?_shape=objects&_size=5&_nocount=1&_nofacet=1")
             assert page.get("ok") is not False, page
@@ -155,7 +155,7 @@ def test_db_browser_opens_it_and_reads_every_view(db: Path, tmp_path: Path) -> N
     if browser is None or screen is None:
         pytest.skip("sqlitebrowser and Xvfb are not installed")
     # It prints nothing; what it has read shows in tables that a script makes of it.
-    names = [one.name for one in canned.all_views()]
+    names = [one.name for one in sql_files.all_views()]
     script = tmp_path / "views.sql"
     script.write_text(
         "".join(f"CREATE TABLE read_{name} AS SELECT * FROM {name} LIMIT 20;\n" for name in names)

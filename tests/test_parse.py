@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ctxdb.parse import BIG_LINE_BYTES, MAX_DEPTH, Bad, Parsed, parse, tame
+from ctxdb.files.parse import BIG_LINE_BYTES, MAX_DEPTH, Bad, Parsed, parse, tame
 
 REPLACEMENT = "\ufffd"
 
@@ -375,7 +375,7 @@ def test_nesting_that_orjson_reads_and_cannot_write_is_cut_by_tame() -> None:
 
 CHILD = """
 import resource, sys
-from ctxdb.parse import parse
+from ctxdb.files.parse import parse
 body, count = {body}, {count}
 data = b'{{"a":[' + body * count + b"0]}}"
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

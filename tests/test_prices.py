@@ -15,7 +15,7 @@ import pytest
 from builder import World as Story
 from ctxdb.assets import asset_dir
 from ctxdb.lock import WriterLock
-from ctxdb.store import prices as store
+from ctxdb.store import shipped_prices as store
 from ctxdb.store import version
 from pricelab import answer, shipped, used
 from world import World

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctxdb.progress import (
-    NullProgress,
-    TerminalProgress,
-    clock_time,
-    human_bytes,
-    progress_on,
-)
+from ctxdb.progress import NullProgress, TerminalProgress, clock_time, human_bytes, progress_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder import World, text, tool_use
-from ctxdb import canned
-from ctxdb.uncertain import LEFT_OUT
+from ctxdb.query.uncertain import LEFT_OUT
+from ctxdb.store import sql_files
 from lab import empty_database, lab
 from viewlab import answer, ask, demo_database
 from viewworld import A_PY, MAIN, ONE, TWO, edited, handmade
@@ -37,13 +37,13 @@ FROM calls -- filters: session=never
 
 
 def test_a_header_is_read_whole() -> None:
-    found = canned.parse("slow", "query", HEADER)
+    found = sql_files.parse("slow", "query", HEADER)
     assert found.question == "Which calls were slow?"
     assert found.columns == {"name": "the tool", "ms": "how long: all of it"}
     assert found.params == (
-        canned.Param("tool", "text", None, "which tool"),
-        canned.Param("limit", "integer", "20", "how many"),
-        canned.Param("since", "time", "7d", "from when"),
+        sql_files.Param("tool", "text", None, "which tool"),
+        sql_files.Param("limit", "integer", "20", "how many"),
+        sql_files.Param("since", "time", "7d", "from when"),
     )
     assert found.period == "30d"
     assert found.example == "ctxdb query slow -p tool Bash"
@@ -51,34 +51,34 @@ def test_a_header_is_read_whole() -> None:
 
 
 def test_a_filter_names_a_column_of_the_answer_or_of_tables_it_reads() -> None:
-    filters = canned.parse("slow", "query", HEADER).filters
-    both = (canned.Filter("tool_uses", "started_at"), canned.Filter("turns", "started_at"))
+    filters = sql_files.parse("slow", "query", HEADER).filters
+    both = (sql_files.Filter("tool_uses", "started_at"), sql_files.Filter("turns", "started_at"))
     assert filters == {
         "since": both,
         "until": both,
-        "project": (canned.Filter(None, "session_id"),),
+        "project": (sql_files.Filter(None, "session_id"),),
     }
 
 
 def test_an_empty_file_says_nothing() -> None:
-    found = canned.parse("x", "view", "")
+    found = sql_files.parse("x", "view", "")
     assert (found.question, found.columns, found.sql) == ("", {}, "")
 
 
 def test_names_lead_to_files_of_ours_only() -> None:
-    assert canned.find("entry_counts") is not None
+    assert sql_files.find("entry_counts") is not None
     for name in ("", "_meta", "../sql/entry_counts", "queries/x", "entry_counts.sql", "ENTRY", "é"):
-        assert canned.find(name) is None
+        assert sql_files.find(name) is None
 
 
 # -- every query of sql/queries/ ---------------------------------------------------------------
 
-QUERIES = canned.all_queries()
+QUERIES = sql_files.all_queries()
 BY_NAME = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name)
 TIMES = {"now": "9999", "today": "9999"}
 
 
-def values(query: canned.Canned) -> dict[str, str | int]:
+def values(query: sql_files.Canned) -> dict[str, str | int]:
     """What the query is told by its example; the rest are defaults."""
     assert query.example is not None
     words = shlex.split(query.example)
@@ -102,21 +102,21 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @BY_NAME
-def test_the_example_finds_something_in_the_demo(demo: Path, query: canned.Canned) -> None:
+def test_the_example_finds_something_in_the_demo(demo: Path, query: sql_files.Canned) -> None:
     rows = ask(demo, query.sql, **values(query))
     assert rows
     assert list(rows[0]) == list(query.columns)
 
 
 @BY_NAME
-def test_it_runs_on_a_database_without_rows(tmp_path: Path, query: canned.Canned) -> None:
+def test_it_runs_on_a_database_without_rows(tmp_path: Path, query: sql_files.Canned) -> None:
     path = tmp_path / "empty.db"
     path.write_bytes(empty_database())
     assert ask(path, query.sql, **values(query)) == []
 
 
 @BY_NAME
-def test_it_is_described_like_a_view(query: canned.Canned) -> None:
+def test_it_is_described_like_a_view(query: sql_files.Canned) -> None:
     assert query.question.endswith("?")
     assert set(re.findall(r":([a-z]\w*)", query.sql.split("\nSELECT", 1)[-1])) <= {
         param.name for param in query.params
@@ -214,7 +214,7 @@ def test_a_standup_says_what_was_asked_changed_and_committed(hand: Path) -> None
 
 
 @BY_NAME
-def test_a_query_that_tells_a_cost_counts_what_it_leaves_out(query: canned.Canned) -> None:
+def test_a_query_that_tells_a_cost_counts_what_it_leaves_out(query: sql_files.Canned) -> None:
     assert "cost_usd" not in query.columns or {*LEFT_OUT} <= {*query.columns}
 
 

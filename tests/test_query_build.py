@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctxdb import canned
 from ctxdb.errors import UsageError
 from ctxdb.query import build as module
 from ctxdb.query.build import Ask, build
 from ctxdb.query.resolve import meant, project_ids
-from ctxdb.reading.find import find_session
+from ctxdb.session.find import find_session
+from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -118,14 +118,14 @@ FROM tool_uses WHERE id = 70"""
 @pytest.fixture(autouse=True)
 def _views(monkeypatch: pytest.MonkeyPatch) -> None:
     known = {
-        "summed": canned.parse("summed", "view", SUMMED),
-        "calls": canned.parse("calls", "view", ROWS),
-        "computed": canned.parse("computed", "query", COMPUTED),
-        "asked": canned.parse("asked", "query", ASKED),
+        "summed": sql_files.parse("summed", "view", SUMMED),
+        "calls": sql_files.parse("calls", "view", ROWS),
+        "computed": sql_files.parse("computed", "query", COMPUTED),
+        "asked": sql_files.parse("asked", "query", ASKED),
     }
-    monkeypatch.setattr(canned, "find", known.get)
+    monkeypatch.setattr(sql_files, "find", known.get)
     monkeypatch.setattr(
-        canned, "names", lambda kind: [n for n, c in known.items() if c.kind == kind]
+        sql_files, "names", lambda kind: [n for n, c in known.items() if c.kind == kind]
     )
 
 

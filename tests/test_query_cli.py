@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from ctxdb.demo import write_demo
+from ctxdb.escape import width
 from ctxdb.lock import WriterLock
-from ctxdb.text import width
 from demo_db import demo_folder
 
 
@@ -88,14 +88,14 @@ def test_data_goes_to_stdout_and_all_else_to_stderr(db: Path) -> None:
 
 
 def test_the_list_has_every_view_query_and_table_in_words(db: Path) -> None:
-    from ctxdb import canned
+    from ctxdb.store import sql_files
 
     found = json.loads(query("--list", "--format", "json"))
     docs = query(
         "SELECT name FROM schema_docs WHERE kind = 'table' AND \"column\" = ''", "-f", "csv"
     )
     tables = docs.split()[1:]
-    names = [*canned.names("view"), *canned.names("query")]
+    names = [*sql_files.names("view"), *sql_files.names("query")]
     assert [one["name"] for one in found][: len(names)] == names
     assert sorted(one["name"] for one in found if one["kind"] == "table") == tables
     names += tables

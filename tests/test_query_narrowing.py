@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctxdb import canned
 from ctxdb.query.build import Ask, build
 from ctxdb.query.narrow import ROW_BY_ROW
+from ctxdb.store import sql_files
 from demo_db import demo_folder
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def db() -> Iterator[sqlite3.Connection]:
         yield conn
 
 
-def size(db: sqlite3.Connection, view: canned.Canned, **how: Any) -> int:
+def size(db: sqlite3.Connection, view: sql_files.Canned, **how: Any) -> int:
     statement = build(Ask(view.name, **how), db)
     cursor = db.execute(statement.sql, statement.values)
     names = [column[0] for column in cursor.description]
@@ -40,13 +40,13 @@ def size(db: sqlite3.Connection, view: canned.Canned, **how: Any) -> int:
     return len(rows)
 
 
-def narrowed_by(option: str) -> list[canned.Canned]:
-    return [view for view in canned.all_views() if option in view.filters]
+def narrowed_by(option: str) -> list[sql_files.Canned]:
+    return [view for view in sql_files.all_views() if option in view.filters]
 
 
 @pytest.mark.parametrize("view", narrowed_by("since"), ids=lambda view: view.name)
 def test_before_and_after_a_day_make_up_the_whole(
-    db: sqlite3.Connection, view: canned.Canned
+    db: sqlite3.Connection, view: sql_files.Canned
 ) -> None:
     whole = size(db, view, since="all")
     assert whole > 0 or view.name == "unpriced_models"
@@ -59,7 +59,7 @@ def test_before_and_after_a_day_make_up_the_whole(
 
 
 @pytest.mark.parametrize("view", narrowed_by("session"), ids=lambda view: view.name)
-def test_all_sessions_make_up_the_whole(db: sqlite3.Connection, view: canned.Canned) -> None:
+def test_all_sessions_make_up_the_whole(db: sqlite3.Connection, view: sql_files.Canned) -> None:
     if "since" not in view.filters:
         pytest.skip("not of a period")
     sessions = [row[0] for row in db.execute("SELECT id FROM sessions")]
@@ -68,7 +68,7 @@ def test_all_sessions_make_up_the_whole(db: sqlite3.Connection, view: canned.Can
 
 
 @pytest.mark.parametrize("view", narrowed_by("project"), ids=lambda view: view.name)
-def test_all_projects_make_up_the_whole(db: sqlite3.Connection, view: canned.Canned) -> None:
+def test_all_projects_make_up_the_whole(db: sqlite3.Connection, view: sql_files.Canned) -> None:
     if "since" not in view.filters:
         pytest.skip("not of a period")
     names = {row[0] for row in db.execute("SELECT name FROM projects")}
@@ -77,7 +77,7 @@ def test_all_projects_make_up_the_whole(db: sqlite3.Connection, view: canned.Can
 
 
 @pytest.mark.parametrize("view", narrowed_by("model"), ids=lambda view: view.name)
-def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: canned.Canned) -> None:
+def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: sql_files.Canned) -> None:
     models = [row[0] for row in db.execute("SELECT DISTINCT model FROM usage")]
     assert not any(a != b and a in b for a in models for b in models)
     parts = sum(size(db, view, since="all", model=model) for model in models)
@@ -164,11 +164,13 @@ def test_a_project_costs_the_same_from_both_sides(
 
 # -- canned queries --------------------------------------------------------------------------------
 
-LIMITED = [one for one in canned.all_queries() if "limit" in {param.name for param in one.params}]
+LIMITED = [
+    one for one in sql_files.all_queries() if "limit" in {param.name for param in one.params}
+]
 
 
 @pytest.mark.parametrize("query", LIMITED, ids=lambda query: query.name)
-def test_a_query_is_narrowed_before_it_takes_its_first_rows(query: canned.Canned) -> None:
+def test_a_query_is_narrowed_before_it_takes_its_first_rows(query: sql_files.Canned) -> None:
     assert query.filters
     assert all(one.table for filters in query.filters.values() for one in filters)
 
@@ -193,7 +195,7 @@ GIVEN = {"path": "src", "text": "shelf", "since": "all", "least": "1"}
 
 @pytest.mark.parametrize("query", LIMITED, ids=lambda query: query.name)
 def test_a_query_is_sorted_and_filtered_before_it_takes_its_first_rows(
-    db: sqlite3.Connection, query: canned.Canned
+    db: sqlite3.Connection, query: sql_files.Canned
 ) -> None:
     names = {param.name for param in query.params}
     given = {name: text for name, text in GIVEN.items() if name in names}
@@ -228,11 +230,11 @@ def test_where_it_is_filtered_a_query_gives_as_many_rows_as_it_says(
 
 @pytest.mark.parametrize(
     "query",
-    [one for one in canned.all_queries() if "project" in one.filters],
+    [one for one in sql_files.all_queries() if "project" in one.filters],
     ids=lambda query: query.name,
 )
 def test_a_query_can_be_asked_of_one_project_and_one_session(
-    db: sqlite3.Connection, query: canned.Canned
+    db: sqlite3.Connection, query: sql_files.Canned
 ) -> None:
     given = {param.name: "%" for param in query.params if param.default is None}
     if query.name == "around_pr":
@@ -284,7 +286,7 @@ def test_a_query_takes_no_period_where_something_narrower_is_asked(
 def test_the_first_rows_are_those_of_the_whole_answer(
     db: sqlite3.Connection, name: str, limit: int, how: dict[str, Any]
 ) -> None:
-    if "model" in how and "model" not in canned.find(name).filters:  # type: ignore[union-attr]
+    if "model" in how and "model" not in sql_files.find(name).filters:  # type: ignore[union-attr]
         pytest.skip("says nothing of models")
     how = {"since": "all"} | how
     whole = rows(db, name, **how)

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctxdb.errors import UsageError
+from ctxdb.escape import width
+from ctxdb.formatting import amount, duration, money
 from ctxdb.query import formats
 from ctxdb.query.cells import kind_of, shown
 from ctxdb.query.plot import draw
 from ctxdb.query.table import LIST_LINES, Page, lay_out
-from ctxdb.text import width
-from ctxdb.units import amount, duration, money
 from hostile import HOSTILE, is_harmless
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ import typer.main
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxdb import cli, commands, quick
-from ctxdb.commands.declare import Argument, Context, Option, join_pairs, parameters
+from ctxdb import cli
+from ctxdb.cli import plain_call, typer_app
+from ctxdb.cli.declare import Argument, Context, Option, join_pairs, parameters
 
 HEARD: list[dict[str, Any]] = []
 
@@ -45,12 +46,12 @@ WORDS = st.lists(st.sampled_from(["", *PIECES.split()]), max_size=7)
 
 def by_typer(words: list[str]) -> dict[str, Any] | None:
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    app.callback()(cli.ctxdb)
-    app.command("listen")(cli.typer_command(listen))
+    app.callback()(typer_app.ctxdb)
+    app.command("listen")(typer_app.typer_command(listen))
     HEARD.clear()
     group: Any = typer.main.get_command(app)
     try:
-        group.main(join_pairs(words, commands.PAIR_FLAGS), standalone_mode=False)
+        group.main(join_pairs(words, cli.PAIR_FLAGS), standalone_mode=False)
     except Exception:  # noqa: BLE001 - its own kinds of complaint
         return None
     return HEARD[0] if HEARD else None
@@ -59,10 +60,10 @@ def by_typer(words: list[str]) -> dict[str, Any] | None:
 def by_quick(words: list[str]) -> dict[str, Any] | None:
     HEARD.clear()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quick, "COMMANDS", {"listen": "listen"})
-        patch.setattr(quick, "EVERYDAY", {"listen"})
-        patch.setattr(quick, "load", lambda _: listen)
-        call = quick.plain_call(words)
+        patch.setattr(plain_call, "COMMANDS", {"listen": "listen"})
+        patch.setattr(plain_call, "EVERYDAY", {"listen"})
+        patch.setattr(plain_call, "load", lambda _: listen)
+        call = plain_call.plain_call(words)
     if call is None:
         return None
     call.command(call.ctx, **call.arguments)
@@ -97,21 +98,21 @@ def test_a_mistake_is_left_to_typer(words: list[str]) -> None:
     assert by_quick(["listen", *words]) is None
 
 
-@pytest.mark.parametrize("name", sorted(commands.COMMANDS))
+@pytest.mark.parametrize("name", sorted(cli.COMMANDS))
 def test_every_command_is_declared_whole(name: str) -> None:
-    command = commands.load(commands.COMMANDS[name])
+    command = cli.load(cli.COMMANDS[name])
     assert command.__doc__
     for one in parameters(command):
         assert one.says.help, one.name
         assert isinstance(one.says, Argument) or one.type is bool or one.says.metavar, one.name
         if one.says.complete:
-            assert callable(commands.load(one.says.complete))
+            assert callable(cli.load(one.says.complete))
 
 
 def test_an_everyday_command_does_not_load_typer(home: Path) -> None:
     code = (
         "import sys\n"
-        "from ctxdb.entry import main\n"
+        "from ctxdb.cli.main import main\n"
         "try:\n    main()\n"
         "finally:\n"
         "    heavy = {'typer', 'sqlite_utils', 'watchdog', 'pydantic', 'rich'} & set(sys.modules)\n"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxdb.ring import Ring
+from ctxdb.ingest.ring import Ring
 
 FORK = multiprocessing.get_context("fork")
 SIZE = 1000

@@ -17,7 +17,7 @@ import ctxdb.query.search as search_module
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
 from ctxdb.query import budget, vocabulary
-from ctxdb.reading.find import resume_command, shell_word
+from ctxdb.session.find import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
 from world import World

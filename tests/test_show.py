@@ -22,15 +22,15 @@ from hypothesis import strategies as st
 from builder import CWD, Transcript, dumps, fork, resume, text, thinking, tool_use
 from builder import World as Files
 from ctxdb.errors import CtxdbError
-from ctxdb.reading.find import NoSuchSession, find_session
-from ctxdb.reading.ink import Ink
-from ctxdb.reading.load import Wish, load
-from ctxdb.reading.model import Agent, Call, Reading, Said
-from ctxdb.reading.page import html_page
-from ctxdb.reading.source import source_line
-from ctxdb.reading.terminal import TerminalPage
+from ctxdb.formatting import period
+from ctxdb.session.colours import Ink
+from ctxdb.session.find import NoSuchSession, find_session
+from ctxdb.session.load import Wish, load
+from ctxdb.session.page import html_page
+from ctxdb.session.parts import Agent, Call, Reading, Said
+from ctxdb.session.source import source_line
+from ctxdb.session.terminal import TerminalPage
 from ctxdb.store.connection import open_reader
-from ctxdb.units import period
 from lab import lab
 from readlab import HOSTILE, fill, on_terminal, reading, unsafe
 from stories import NOTICE
@@ -211,7 +211,7 @@ def test_lines_fit_the_terminal(world: World, files: Files) -> None:
     one.tool("Bash", {"command": "echo " + "very long " * 50})
     one.tool("mcp__server__tool", {"query": "漢字" * 100})
     fill(world, files)
-    from ctxdb.text import width
+    from ctxdb.escape import width
 
     rows = [row for row in lines(world, "last", Wish(), columns=60) if "✓" in row]
     assert len(rows) == 2
@@ -720,7 +720,7 @@ def test_a_model_of_every_kind_of_item_is_laid_out() -> None:
     agent = Agent("s", "a", "task", "", "", "unknown", "", None, None, None, None, None)
     call = Call(1, "t", "", "", "strange", None, None, "[1]", "", None, None, [agent])
     made = Reading("s", "", "", None, None, None, "no time", "x", None, None, None, None)
-    from ctxdb.reading.model import Turn
+    from ctxdb.session.parts import Turn
 
     made.turns = [Turn(1, 1, "odd", "", None, None, items=[call, Said("reply", "")])]
     page = TerminalPage(Ink(on=False), 1, EVERYTHING)

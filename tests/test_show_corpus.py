@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from ctxdb.config import Config
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from ctxdb.query.search import Wanted, search
-from ctxdb.reading.find import find_session
-from ctxdb.reading.load import Wish, load
-from ctxdb.reading.model import Call, Said
+from ctxdb.session.find import find_session
+from ctxdb.session.load import Wish, load
+from ctxdb.session.parts import Call, Said
 from ctxdb.store.connection import open_reader
-from ctxdb.sync import sync
 from real_corpus import CORPUS, HAS_CORPUS
 
 pytestmark = [

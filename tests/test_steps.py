@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from ctxdb import build, ingest
 from ctxdb.demo import write_demo
+from ctxdb.ingest import first_sync
+from ctxdb.ingest import run as ingest
 from lab import Lab, lab
 
 IDS = re.compile(
@@ -84,7 +85,7 @@ def test_new_transcripts_take_as_many_steps_in_a_large_database_as_in_a_small_on
 ) -> None:
     if way == "workers":
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
-        monkeypatch.setattr(build, "MIN_BYTES", 1 << 40)
+        monkeypatch.setattr(first_sync, "MIN_BYTES", 1 << 40)
     taken = []
     for worlds in (1, 8):
         with lab() as one:

@@ -67,10 +67,11 @@ class Terminal(NamedTuple):
 
 # Draws the bar for every batch, and has small ones: however fast the machine is, there is a bar.
 EAGER = """
-from ctxdb import ingest, progress
+from ctxdb.ingest import run as ingest
+from ctxdb import progress
 progress.FIRST_DRAW_SECONDS = progress.REDRAW_SECONDS = 0.0
 ingest.BATCH_BYTES = 1 << 18
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 

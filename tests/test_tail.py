@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxdb import tail
-from ctxdb.tail import Block, read_block
+from ctxdb.files import tail
+from ctxdb.files.tail import Block, read_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,7 +277,7 @@ def test_a_line_over_4_mib_has_a_block_of_its_own_at_any_block_size() -> None:
 
 CHILD = """
 import json, os, resource, sys
-from ctxdb.tail import read_block
+from ctxdb.files.tail import read_block
 fd = os.open(sys.argv[1], os.O_RDONLY)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 offset, lines, oversize = 0, [], []

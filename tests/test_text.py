@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxdb.text import clip, clip_path, one_line, printable, safe, width
+from ctxdb.escape import clip, clip_path, one_line, printable, safe, width
 from hostile import HOSTILE, is_harmless
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from builder import World as Story
 from builder import text, tool_use
-from ctxdb import ingest
-from ctxdb.ahead import ReaderProcesses
-from ctxdb.store import tally
-from ctxdb.store.model import Chunk
+from ctxdb.ingest import run as ingest
+from ctxdb.ingest.workers import ReaderProcesses
+from ctxdb.settle import tally
+from ctxdb.store.chunk import Chunk
 from lab import told_by
 from world import OTHER_SESSION, World, line, lines, texts
 

@@ -341,7 +341,7 @@ def fill(*_):
     os.kill(os.getpid(), ending)
     signal.pause()
 again._fill = fill
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
         done = run_python(code, "--db", one.db, "verify", "--root", one.root, str(int(ending)))

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctxdb import canned
 from ctxdb.config import Config
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.sync import sync
+from ctxdb.store import sql_files
 from real_corpus import CORPUS, HAS_CORPUS
 from viewlab import ask, demo_database
 
@@ -151,8 +151,8 @@ def test_every_message_that_is_read_stands_in_a_conversation(one: Ask) -> None:
     assert one(calls) == one("SELECT count(*) FROM tool_uses WHERE message_id IS NOT NULL")
 
 
-@pytest.mark.parametrize("view", canned.all_views(), ids=lambda view: view.name)
-def test_it_answers(db: Path, view: canned.Canned) -> None:
+@pytest.mark.parametrize("view", sql_files.all_views(), ids=lambda view: view.name)
+def test_it_answers(db: Path, view: sql_files.Canned) -> None:
     rows = ask(db, f"SELECT * FROM {view.name}")
     assert rows or view.name in ("unpriced_models", "usage_blocks")
     for column in view.columns:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ctxdb import canned
+from ctxdb.store import sql_files
 from lab import empty_database
 
-VIEWS = canned.all_views()
+VIEWS = sql_files.all_views()
 BY_NAME = pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 
 
@@ -24,7 +24,7 @@ def empty(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @BY_NAME
-def test_every_column_is_described_in_order(empty: Path, view: canned.Canned) -> None:
+def test_every_column_is_described_in_order(empty: Path, view: sql_files.Canned) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         found = [row[1] for row in conn.execute(f"PRAGMA table_info({view.name})")]
     assert list(view.columns) == found
@@ -32,7 +32,7 @@ def test_every_column_is_described_in_order(empty: Path, view: canned.Canned) ->
 
 @BY_NAME
 def test_what_is_said_of_a_column_names_columns_that_are_there(
-    empty: Path, view: canned.Canned
+    empty: Path, view: sql_files.Canned
 ) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         sql = "SELECT DISTINCT \"column\" FROM schema_docs WHERE kind = 'table'"
@@ -43,14 +43,14 @@ def test_what_is_said_of_a_column_names_columns_that_are_there(
 
 
 @BY_NAME
-def test_it_runs_on_a_database_without_rows(empty: Path, view: canned.Canned) -> None:
+def test_it_runs_on_a_database_without_rows(empty: Path, view: sql_files.Canned) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         rows = conn.execute(f"SELECT * FROM {view.name}").fetchall()
     assert len(rows) == (1 if view.name == "overview" else 0) or view.name == "schema_docs"
 
 
 @BY_NAME
-def test_the_first_line_is_a_question_and_an_example_uses_the_view(view: canned.Canned) -> None:
+def test_the_first_line_is_a_question_and_an_example_uses_the_view(view: sql_files.Canned) -> None:
     assert view.question.endswith(("?", "in words."))
     assert view.example is not None
     assert view.example.startswith("ctxdb query ")
@@ -58,10 +58,10 @@ def test_the_first_line_is_a_question_and_an_example_uses_the_view(view: canned.
 
 
 @BY_NAME
-def test_filters_name_columns_that_are_there(empty: Path, view: canned.Canned) -> None:
+def test_filters_name_columns_that_are_there(empty: Path, view: sql_files.Canned) -> None:
     with closing(sqlite3.connect(empty)) as conn:
         for option, columns in view.filters.items():
-            assert option in canned.FILTERS
+            assert option in sql_files.FILTERS
             for table, column in columns:
                 name = table or view.name
                 assert column in [row[1] for row in conn.execute(f"PRAGMA table_info({name})")]

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from ctxdb import canned
+from ctxdb.store import sql_files
 from viewlab import Row, ask, demo_database
 
 GOLDEN = Path(__file__).parent / "data/views"
 # These say where and when transcripts were read, or what the docs say: tested elsewhere.
 ELSEWHERE = {"ingest_health", "schema_docs"}
-NAMES = [view.name for view in canned.all_views() if view.name not in ELSEWHERE]
+NAMES = [view.name for view in sql_files.all_views() if view.name not in ELSEWHERE]
 # In the order of a file's number, which is that of reading and not of content.
 ANY_ORDER = {"conversation", "session_messages"}
 

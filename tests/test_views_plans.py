@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctxdb import canned
 from ctxdb.query.build import Ask, build
 from ctxdb.query.narrow import ROW_BY_ROW
+from ctxdb.store import sql_files
 from viewlab import demo_database
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def test_a_period_goes_by_the_index_of_time_and_nothing_is_sorted(
 def test_a_view_that_adds_up_is_narrowed_by_an_index_before_it_adds(
     conn: sqlite3.Connection, view: str, table: str, column: str, index: str
 ) -> None:
-    found = canned.find(view)
+    found = sql_files.find(view)
     assert found is not None
     narrowed = f"(SELECT * FROM main.{table} WHERE {column} >= '{SINCE}')"
     how = "MATERIALIZED" if table == "_costs" else "NOT MATERIALIZED"  # as `ctxdb query` does
@@ -190,8 +190,8 @@ def test_rows_with_long_texts_come_in_order_and_are_not_sorted(
 
 OF_REQUESTS = [
     view.name
-    for view in canned.all_views()
-    if canned.Filter("_costs", "timestamp") in view.filters.get("since", ())
+    for view in sql_files.all_views()
+    if sql_files.Filter("_costs", "timestamp") in view.filters.get("since", ())
     and view.name not in ROW_BY_ROW  # these look up the requests of each row
 ]
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-import ctxdb.sync
-from ctxdb import ahead, build, ingest, reader, tail
+import ctxdb.ingest.sync
+from ctxdb.claude import Message, normalize
 from ctxdb.demo import write_demo
-from ctxdb.normalize import Message, normalize
-from ctxdb.store.model import Placed, SourceFile
-from ctxdb.store.repeats import Repeats
-from ctxdb.store.replays import BlockSets, blocks_of
+from ctxdb.files import tail
+from ctxdb.ingest import first_sync, line_reader, workers
+from ctxdb.ingest import run as ingest
+from ctxdb.settle.repeats import Repeats
+from ctxdb.settle.replays import BlockSets, blocks_of
+from ctxdb.store.chunk import Placed, SourceFile
 from lab import Content, Lab, at_once, lab, must_equal
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -41,7 +43,7 @@ def one_process() -> Content:
 
 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(reader.read_lines.__kwdefaults__, "want_bytes", 1)
+    monkeypatch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
     monkeypatch.setattr(tail.read_block, "__defaults__", (3000, tail.MAX_LINE_BYTES))
 
 
@@ -58,7 +60,7 @@ def test_workers_make_the_same_rows_as_one_process(
         monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
     with lab() as one:
         if built == "aside":
-            monkeypatch.setattr(build, "MIN_BYTES", 1)
+            monkeypatch.setattr(first_sync, "MIN_BYTES", 1)
             one.db.unlink()
         demo(one)
         one.sync()
@@ -83,13 +85,13 @@ def must_not_matter_who_reads(
     """The same in large pieces by one process, and in small ones by a worker."""
     expected = at_once(files)
     small_chunks(monkeypatch)
-    monkeypatch.setattr(ahead, "READERS", 1)
+    monkeypatch.setattr(workers, "READERS", 1)
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     monkeypatch.setattr(ingest, "BATCH_BYTES", batch_bytes)
     for aside in (True, False):
         with lab() as one:
             if aside:
-                monkeypatch.setattr(build, "MIN_BYTES", 1)
+                monkeypatch.setattr(first_sync, "MIN_BYTES", 1)
                 one.db.unlink()
             for name, data in files.items():
                 one.put(name, data)
@@ -173,14 +175,14 @@ def steps_to_store(data: bytes) -> int:
         return 0
 
     with pytest.MonkeyPatch.context() as patch, lab() as one:
-        real = ctxdb.sync.open_writer
+        real = ctxdb.ingest.sync.open_writer
 
         def open_writer(path: Path, **how: float) -> sqlite3.Connection:
             conn = real(path, **how)
             conn.set_progress_handler(count, 1000)
             return conn
 
-        patch.setattr(ctxdb.sync, "open_writer", open_writer)
+        patch.setattr(ctxdb.ingest.sync, "open_writer", open_writer)
         one.put(f"p/{SESSION}.jsonl", data)
         one.sync()
         assert one.rows("SELECT sum(lines) FROM line_counts") == [(data.count(b"\n"),)]

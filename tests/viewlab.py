@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from builder import World
-from ctxdb import canned
+from ctxdb.store import sql_files
 from demo_db import demo_folder
 from lab import Lab
 
@@ -44,7 +44,7 @@ def columns(db: Path, view: str, names: str, rest: str = "") -> list[tuple[Any, 
 
 def answer(db: Path, name: str, columns: str, **given: str | int) -> list[tuple[Any, ...]]:
     """Some columns of a query's answer, told what is given and else its defaults."""
-    query = canned.find(name)
+    query = sql_files.find(name)
     assert query is not None
     assert query.kind == "query"
     told: dict[str, str | int] = {"since": "2026-01-01", "until": "9999"}

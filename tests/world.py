@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctxdb.config import Config
+from ctxdb.ingest.report import SyncReport
+from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.report import SyncReport
-from ctxdb.sync import sync
 from ctxdb.verify import VerifyReport, verify
 from lab import empty_database
 
@@ -32,19 +32,20 @@ SESSION = "5e551000-0000-4000-8000-00000000000a"
 OTHER_SESSION = "5e551000-0000-4000-8000-00000000000b"
 NOBODY = 65534
 
-RUN = "from ctxdb.entry import main; main()"
+RUN = "from ctxdb.cli.main import main; main()"
 
 # Makes batches of a few lines, and runs the command line. With READER=second in the environment
 # even the smallest sync reads in other processes.
 SMALL_BATCHES = """
 import os
-from ctxdb import ingest, reader, storing, tail
+from ctxdb.ingest import run as ingest, line_reader, storing
+from ctxdb.files import tail
 ingest.BATCH_BYTES = ingest.BATCH_LINES = storing.COMMIT_BYTES = 1
-reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 if os.environ.get("READER") == "second":
     ingest.READ_AHEAD_BYTES = 1
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 
@@ -54,16 +55,16 @@ def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
     return "\n".join(
         [
             "import sys, time",
-            "from ctxdb import build, ingest",
+            "from ctxdb.ingest import first_sync as build, run as ingest",
             "left = int(sys.argv.pop(1))",
             f"real = {what}._store",
-            "def store(self, chunks, image=None):",
+            "def store(self, chunks):",
             "    global left",
             "    left -= 1",
             "    if left < 0:",
             "        print('here', flush=True)",
             f"        {wait}",
-            "    real(self, chunks, image)",
+            "    real(self, chunks)",
             f"{what}._store = store",
             *setup,
             RUN,
@@ -74,7 +75,8 @@ def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
 # Has imported everything, and forks a process for each job: ten times as fast as starting Python.
 FORKS = """
 import json, os, sys, time, traceback
-import sqlite_utils, ctxdb.cli, ctxdb.entry, ctxdb.ingest, ctxdb.status, ctxdb.verify
+import sqlite_utils, ctxdb.cli.typer_app, ctxdb.cli.main, ctxdb.ingest.run
+import ctxdb.cli.status_report, ctxdb.verify
 def run(job):
     os.environ.clear()
     os.environ.update(job["env"])
@@ -348,7 +350,7 @@ def peak():
     print(max(mine, children), file=open(report, "w"))
 report = sys.argv.pop(1)
 atexit.register(peak)
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 main()
 """
 

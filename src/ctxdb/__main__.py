@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctxdb.entry import main
+from ctxdb.cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -147,7 +147,7 @@ SHARED = frozenset(
 
 def _check_file_system(db_path: Path) -> None:
     """Writers and readers share memory beside the database, which two machines cannot."""
-    from ctxdb.live.mounts import file_system_of
+    from ctxdb.daemon.mounts import file_system_of
 
     kind = file_system_of(str(db_path))
     if kind in SHARED:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from ctxdb.errors import CtxdbError, LockHeld, NoDatabase, UsageError
 from ctxdb.lock import WriterLock
-from ctxdb.model_ladder import candidates
 from ctxdb.prices.rows import MOST_USD, MULTIPLIERS, BadPrice, Price, overlapping
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
-from ctxdb.store.prices import COLUMNS, refresh
+from ctxdb.store.model_ladder import candidates
 from ctxdb.store.schema import prepare, refuse_newer
+from ctxdb.store.shipped_prices import COLUMNS, refresh
 from ctxdb.store.version import is_current
 
 _NAMES = ", ".join(COLUMNS)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ctxdb.errors import CtxdbError
 from ctxdb.prices.rows import MULTIPLIERS, BadPrice, Price, overlapping, read_price
-from ctxdb.store.prices import COLUMNS
+from ctxdb.store.shipped_prices import COLUMNS
 
 OPTIONAL = {*MULTIPLIERS, "source", "confidence", "note"}
 MOST_BYTES = 16 << 20  # a price list is a few kilobytes

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb import canned
 from ctxdb.errors import UsageError
 from ctxdb.query import period
 from ctxdb.query.cells import kind_of
 from ctxdb.query.narrow import ROW_BY_ROW, condition, has_value, narrowed, number, quoted
 from ctxdb.query.resolve import unknown
-from ctxdb.uncertain import LEFT_OUT
+from ctxdb.query.uncertain import LEFT_OUT
+from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
     import sqlite3
@@ -44,7 +44,7 @@ class Ask(NamedTuple):
     @property
     def narrows(self) -> dict[str, str]:
         """The filters that are given."""
-        found = {name: getattr(self, name) for name in canned.FILTERS}
+        found = {name: getattr(self, name) for name in sql_files.FILTERS}
         return {name: value for name, value in found.items() if value is not None}
 
 
@@ -65,8 +65,8 @@ class Subject(NamedTuple):
     name: str
     sql: str
     columns: tuple[str, ...]
-    filters: Mapping[str, tuple[canned.Filter, ...]]
-    params: tuple[canned.Param, ...] = ()
+    filters: Mapping[str, tuple[sql_files.Filter, ...]]
+    params: tuple[sql_files.Param, ...] = ()
     period: str | None = None
     example: str | None = None
 
@@ -124,7 +124,7 @@ def _sql(ask: Ask) -> Statement:
 
 
 def _subject(name: str, conn: sqlite3.Connection) -> Subject:
-    found = canned.find(name)
+    found = sql_files.find(name)
     if found is not None:
         found = _as_stored(found, conn)
         return Subject(
@@ -142,7 +142,7 @@ def _subject(name: str, conn: sqlite3.Connection) -> Subject:
     ).fetchall()
     own = {row[0].lower(): row[0] for row in rows}
     if name.lower() not in own:
-        known = dict.fromkeys([*canned.names("view"), *canned.names("query"), *own.values()])
+        known = dict.fromkeys([*sql_files.names("view"), *sql_files.names("query"), *own.values()])
         raise unknown("view, query or table", name, known, "`ctxdb query --list` shows all")
     # A table, or a view that somebody made: what it has tells what it can be narrowed by.
     name = own[name.lower()]
@@ -151,7 +151,7 @@ def _subject(name: str, conn: sqlite3.Connection) -> Subject:
     return Subject(name, sql, columns, _guessed_filters(name, columns))
 
 
-def _as_stored(one: canned.Canned, conn: sqlite3.Connection) -> canned.Canned:
+def _as_stored(one: sql_files.Canned, conn: sqlite3.Connection) -> sql_files.Canned:
     """A view as the database has it: one of another version fits that version's tables."""
     if one.kind != "view":
         return one
@@ -161,10 +161,10 @@ def _as_stored(one: canned.Canned, conn: sqlite3.Connection) -> canned.Canned:
     text = row[0].partition("\n")[2] if row else ""
     if text in ("", one.sql):
         return one
-    return canned.parse(one.name, "view", text)
+    return sql_files.parse(one.name, "view", text)
 
 
-def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canned.Filter, ...]]:
+def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[sql_files.Filter, ...]]:
     of = {"session_id": "id"} if name == "sessions" else {}
     wanted = {
         "since": ("timestamp", "started_at", "last_read_at", "seen_at"),
@@ -172,15 +172,15 @@ def _guessed_filters(name: str, columns: Sequence[str]) -> dict[str, tuple[canne
         "session": ("session_id",),
         "model": ("model",),
     }
-    found: dict[str, tuple[canned.Filter, ...]] = {}
+    found: dict[str, tuple[sql_files.Filter, ...]] = {}
     for option, candidates in wanted.items():
         for column in candidates:
             here = of.get(column, column)
             if here in columns:
-                found[option] = (canned.Filter(None, here),)
+                found[option] = (sql_files.Filter(None, here),)
                 break
     if name == "projects":
-        found["project"] = (canned.Filter("projects", "id"),)
+        found["project"] = (sql_files.Filter("projects", "id"),)
     if "since" in found:
         found["until"] = found["since"]
     return found
@@ -224,13 +224,13 @@ def _values(
             usual = next(param.default or "" for param in subject.params if param.name == "since")
     values = {param.name: _value(subject, param, given) for param in subject.params}
     if "session" in values:
-        from ctxdb.reading.find import find_session
+        from ctxdb.session.find import find_session
 
         values["session"] = find_session(conn, str(values["session"]))
     return values, narrowing, equal, usual
 
 
-def _value(subject: Subject, param: canned.Param, given: Mapping[str, str]) -> Value:
+def _value(subject: Subject, param: sql_files.Param, given: Mapping[str, str]) -> Value:
     text = given.get(param.name, param.default)
     if text is None:
         example = f"; for example: {subject.example}" if subject.example else ""
@@ -274,10 +274,10 @@ def _showing(usual: str) -> str:
     return f"Showing {what}; --since all shows everything."
 
 
-def _filters(subject: Subject, option: str) -> tuple[canned.Filter, ...]:
+def _filters(subject: Subject, option: str) -> tuple[sql_files.Filter, ...]:
     found = subject.filters.get(option)
     if found is None:
-        can = ", ".join(canned.options(subject.filters, subject.params))
+        can = ", ".join(sql_files.options(subject.filters, subject.params))
         why = f"only by {can}" if can else "nor by any other option"
         raise UsageError(f"{subject.name} cannot be narrowed by --{option}, {why}")
     return found

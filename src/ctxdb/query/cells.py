@@ -10,8 +10,8 @@ import math
 import re
 from typing import Literal
 
-from ctxdb.text import one_line
-from ctxdb.units import amount, day_and_time, duration, money
+from ctxdb.escape import one_line
+from ctxdb.formatting import amount, day_and_time, duration, money
 
 Kind = Literal["money", "tokens", "bytes", "seconds", "share", "time", "path", "id", "plain"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctxdb import canned
+from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ _HARMFUL = re.compile(r"[^\w ,.-]+")
 
 def names(incomplete: str) -> Iterator[tuple[str, str]]:
     """Views and queries, each with its question."""
-    for one in [*canned.all_views(), *canned.all_queries()]:
+    for one in [*sql_files.all_views(), *sql_files.all_queries()]:
         if one.name.startswith(incomplete):
             yield one.name, harmless(one.question)
 

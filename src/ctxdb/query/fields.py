@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.query.words import Both, Either, Node, Without, Word
-from ctxdb.reading.objects import parsed
+from ctxdb.session.objects import parsed
 
 if TYPE_CHECKING:
     import sqlite3

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxdb.escape import one_line, safe
 from ctxdb.query.cells import kind_of, shown
-from ctxdb.text import one_line, safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -18,7 +18,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from ctxdb.commands.output import note
+from ctxdb.output import note
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,7 +34,7 @@ BUSY_SECONDS = 0.5  # for another program that holds the database's write lock
 MADE_SECONDS = 0.05  # between two looks whether another process has made the database
 STALLED_SECONDS = 60.0  # a database that does not grow for so long is not being made
 STALE_SECONDS = 10.0  # what another process has not taken in for so long is worth a word
-SUFFIX, JOURNAL = ".jsonl", "journal.jsonl"  # as in ctxdb.discover, which is too slow to import
+SUFFIX, JOURNAL = ".jsonl", "journal.jsonl"  # as in ctxdb.files.walk, which is too slow to import
 
 
 def freshen(
@@ -173,7 +173,7 @@ def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -
 def _changed(
     roots: tuple[str, ...], known: dict[str, Stat]
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """All transcripts that are not as they are known, as ctxdb.discover finds them.
+    """All transcripts that are not as they are known, as ctxdb.files.walk finds them.
 
     Takes out of `known` what it has seen. What cannot be looked at is passed over.
     """
@@ -219,7 +219,7 @@ def _stat(info: os.stat_result) -> Stat:
 
 
 def _stat_as_stored(info: os.stat_result) -> Stat:
-    from ctxdb.discover import numbers_of
+    from ctxdb.files.walk import numbers_of
 
     _, ino, size, _, ctime_ns = numbers_of(info)
     return size, ctime_ns, ino
@@ -228,7 +228,7 @@ def _stat_as_stored(info: os.stat_result) -> Stat:
 def _as_stored(path: str) -> str:
     if path.isprintable() and "\\" not in path:
         return path
-    from ctxdb.discover import store_path
+    from ctxdb.files.walk import store_path
 
     return store_path(path)[0]
 
@@ -266,8 +266,8 @@ class _Bounded:
 
 
 def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
+    from ctxdb.ingest.sync import sync
     from ctxdb.progress import human_bytes, progress_on
-    from ctxdb.sync import sync
 
     progress = _Bounded(progress_on(sys.stderr), budget)
     try:
@@ -286,7 +286,7 @@ def _wait_until_made(config: Config, say: Callable[[str], None]) -> None:
     """A first sync shows its database when it is whole: an answer is worth waiting for it."""
     from ctxdb.lock import current_writer
 
-    aside = config.db_path.with_name(config.db_path.name + "-building")  # as ctxdb.build names it
+    aside = config.db_path.with_name(config.db_path.name + "-building")
     is_said = False
     while not config.db_path.exists() and (writer := current_writer(config.db_path)):
         try:
@@ -305,8 +305,8 @@ def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     total = sum(found.st_size for _, found in _changed(config.roots, {}))
     if not total:
         return
+    from ctxdb.ingest.sync import sync
     from ctxdb.progress import human_bytes, progress_on
-    from ctxdb.sync import sync
 
     say(f"Reading {human_bytes(total)} of transcripts into {config.db_path}, this once.")
     progress = progress_on(sys.stderr)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ctxdb.escape import one_line, printable
+from ctxdb.formatting import day_and_time
 from ctxdb.query.fields import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
-from ctxdb.reading.facts import MARKS, short_line
-from ctxdb.reading.find import resume_command, shell_word, short_id
-from ctxdb.text import one_line, printable
-from ctxdb.units import day_and_time
+from ctxdb.session.facts import MARKS, short_line
+from ctxdb.session.find import resume_command, shell_word, short_id
 
 if TYPE_CHECKING:
     import sqlite3
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ctxdb.query.search import Found, Group, Hit
     from ctxdb.query.words import Word
-    from ctxdb.reading.ink import Ink
+    from ctxdb.session.colours import Ink
 
 SNIPPET = 160  # characters
 COLUMNS = (

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxdb import canned
-from ctxdb.commands.output import say
+from ctxdb.output import say
 from ctxdb.query.resolve import unknown
 from ctxdb.query.run import Answer
+from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ def overview(room: int) -> Iterator[str]:
     """The list for people: questions whole, with what a query wants to be told."""
     from textwrap import wrap
 
-    views, queries, tables = canned.all_views(), canned.all_queries(), _tables()
+    views, queries, tables = sql_files.all_views(), sql_files.all_queries(), _tables()
     margin = max(len(name) for name in [*(one.name for one in [*views, *queries]), *tables]) + 2
     for title, some in (
         ("Views", {one.name: _with_params(one) for one in views}),
@@ -57,7 +57,7 @@ def overview(room: int) -> Iterator[str]:
     yield "What one of them has to offer: ctxdb query --list NAME"
 
 
-def _with_params(one: canned.Canned) -> str:
+def _with_params(one: sql_files.Canned) -> str:
     wants = ", ".join(f":{param.name}" for param in one.params)
     return f"{one.question} ({wants})" if wants else one.question
 
@@ -66,7 +66,7 @@ def everything() -> tuple[list[str], Iterator[tuple[object, ...]]]:
     """Columns and rows of the list of views, queries and tables."""
 
     def rows() -> Iterator[tuple[object, ...]]:
-        for one in [*canned.all_views(), *canned.all_queries()]:
+        for one in [*sql_files.all_views(), *sql_files.all_queries()]:
             params = ", ".join(param.name for param in one.params) or None
             yield one.name, one.kind, one.question, params
         for name, table in _tables().items():
@@ -89,11 +89,11 @@ def _tables() -> dict[str, Table]:
 def describe(name: str) -> Iterator[str]:
     """What one view or query answers, takes and gives, or what a table has."""
     name = name.replace("-", "_")
-    one = canned.find(name)
+    one = sql_files.find(name)
     if one is None:
         tables = _tables()
         if name not in tables:
-            known = [*canned.names("view"), *canned.names("query"), *tables]
+            known = [*sql_files.names("view"), *sql_files.names("query"), *tables]
             raise unknown("view, query or table", name, known, "`ctxdb query --list` shows all")
         yield f"{name} (table): {tables[name].pop('')}"
         yield from _columns(tables[name])

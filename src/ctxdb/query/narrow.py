@@ -11,7 +11,7 @@ from ctxdb.query.resolve import project_ids
 if TYPE_CHECKING:
     import sqlite3
 
-    from ctxdb.canned import Filter
+    from ctxdb.store.sql_files import Filter
 
     Value = str | int | float | None
 
@@ -40,7 +40,7 @@ def condition(
             return f"{name} IN ({ids})"
         return f"{name} IN (SELECT id FROM main.sessions WHERE project_id IN ({ids}))"  # noqa: S608
     if option == "session":
-        from ctxdb.reading.find import find_session
+        from ctxdb.session.find import find_session
 
         values["_session"] = find_session(conn, text)
         return f"{name} = :_session"

@@ -15,8 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import UsageError
+from ctxdb.escape import clip, clip_path, printable, width
 from ctxdb.query.cells import kind_of, shown
-from ctxdb.text import clip, clip_path, printable, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

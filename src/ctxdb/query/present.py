@@ -6,8 +6,8 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ctxdb.commands.output import note, say, telling_candidates
 from ctxdb.errors import CtxdbError, UsageError
+from ctxdb.output import note, say, telling_candidates
 from ctxdb.query.build import build
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.resolve import meant

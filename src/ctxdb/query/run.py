@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.errors import UsageError
 from ctxdb.query.resolve import unknown
-from ctxdb.uncertain import Sums
+from ctxdb.query.uncertain import Sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,8 +13,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.escape import clip, clip_path, printable, width
 from ctxdb.query.cells import kind_of, shown
-from ctxdb.text import clip, clip_path, printable, width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,13 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from ctxdb.errors import (
-    CtxdbError,
-    DamagedDatabase,
-    NoDatabase,
-    NotOurDatabase,
-    UnsafeDatabase,
-)
+from ctxdb.errors import CtxdbError, DamagedDatabase, NoDatabase, NotOurDatabase, UnsafeDatabase
 from ctxdb.store.version import applied
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from ctxdb.model_ladder import candidates
+from ctxdb.store.model_ladder import candidates
 
 _INSERT = "INSERT OR IGNORE INTO _model_names (model, place, name) VALUES (?, ?, ?)"
 

@@ -13,10 +13,9 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctxdb import canned
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
-from ctxdb.store import model_names, prices
+from ctxdb.store import model_names, shipped_prices, sql_files
 from ctxdb.store.connection import write_transaction
 from ctxdb.store.version import applied, fingerprint, is_current, steps, view_files
 
@@ -48,7 +47,7 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
         if applied(conn) != steps():
             _migrate(conn)
         _create_views(conn)
-        prices.refresh(conn)
+        shipped_prices.refresh(conn)
         model_names.renew(conn)
         _write_docs(conn)
         conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint(),))
@@ -113,7 +112,7 @@ def table_docs(text: str) -> Iterator[DocRow]:
 
 def view_docs(name: str, text: str) -> Iterator[DocRow]:
     """What the comments of one view say: its question first, then `-- column: words`."""
-    view = canned.parse(name, "view", text)
+    view = sql_files.parse(name, "view", text)
     yield "view", name, "", 0, view.question
     for position, (column, words) in enumerate(view.columns.items(), 1):
         yield "view", name, column, position, words

@@ -55,7 +55,7 @@ def is_upgraded() -> bool:
 def _fingerprint(migrations: Path, sql: Path) -> str:
     from _blake2 import blake2b  # hashlib would load OpenSSL as well: 4 ms of every question
 
-    from ctxdb.model_ladder import VERSION as LADDER
+    from ctxdb.store.model_ladder import VERSION as LADDER
 
     digest = blake2b(b"%d" % LADDER, digest_size=16)
     for path in [*_step_files(migrations), *sorted(sql.glob("*.sql")), sql / "prices.csv"]:

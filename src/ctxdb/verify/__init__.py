@@ -15,7 +15,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ctxdb.discover import scan, store_path
+from ctxdb.files.walk import scan, store_path
 from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import refuse_newer
 from ctxdb.verify.again import NoRoom, make_again, place_beside

@@ -15,13 +15,13 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxdb.discover import FoundFile, Scan
-from ctxdb.ingest import Pass
+from ctxdb.claude import Fact
+from ctxdb.files.walk import FoundFile, Scan
+from ctxdb.ingest.line_reader import Lines, read_lines
+from ctxdb.ingest.plan import Work
+from ctxdb.ingest.run import Pass
 from ctxdb.lock import is_alive
-from ctxdb.look import Work
-from ctxdb.normalize import Fact
-from ctxdb.reader import Lines, read_lines
-from ctxdb.store import sources
+from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.schema import prepare
 
@@ -132,7 +132,7 @@ class _Again(Pass):
                 if file_id not in self.wanted:
                     continue
                 found = FoundFile(os.fsdecode(raw or path), root or "", 0, 0, end, 0, 0)
-                item = sources.add_file(self.conn, found, self.now)
+                item = source_files.add_file(self.conn, found, self.now)
                 # A file that was renamed is still whose it was.
                 item.file.session_id, item.file.agent_id, item.file.workflow_run = role
                 self.conn.execute(

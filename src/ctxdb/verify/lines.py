@@ -13,13 +13,13 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctxdb.discover import numbers_of, store_path
-from ctxdb.identity import mark_of, open_regular
-from ctxdb.normalize import Event, Message, Skip
-from ctxdb.reader import Lines, read_lines
-from ctxdb.store.rows import SAID_BY_LINE
-from ctxdb.store.usage import LINE_COLUMNS
-from ctxdb.tail import find_newline
+from ctxdb.claude import Event, Message, Skip
+from ctxdb.files.identity import mark_of, open_regular
+from ctxdb.files.tail import find_newline
+from ctxdb.files.walk import numbers_of, store_path
+from ctxdb.ingest.line_reader import Lines, read_lines
+from ctxdb.settle.messages import SAID_BY_LINE
+from ctxdb.settle.requests import LINE_COLUMNS
 from ctxdb.verify.report import VerifyReport
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 
-from ctxdb.units import counted
+from ctxdb.formatting import counted
 
 MAX_SHOWN = 20
 

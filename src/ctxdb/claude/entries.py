@@ -1,0 +1,354 @@
+"""One parsed object -> one record: the dispatch over entry types.
+
+Pure: the same bytes in the same file always give the same record, so a line can be read again
+later (verify, a change of owner) and means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+from ctxdb.claude.human_text import content_text, human_parts, queued_turn, turn_kind, user_kind
+from ctxdb.claude.records import Call, Fact, Message, Record, Result, Skip
+from ctxdb.claude.side_data import attachment_parts, event_record, side_data, system_parts
+from ctxdb.claude.token_counts import usage_rows
+from ctxdb.claude.tools import notice_facts, read_call, read_result, result_facts
+from ctxdb.claude.values import base64_size, dict_of, dump, text_of, time_of
+
+THREADED = frozenset(("user", "assistant", "system", "attachment"))
+
+
+def _text_key(text: str, sort: str = "t") -> str:
+    return f"{sort}{crc32(text.encode('utf-8', 'replace')):x}.{len(text)}"
+
+
+def _block_key(block: Any) -> str:
+    """A short key of a content block: by id for calls and results, by value for the rest."""
+    if type(block) is str:
+        return _text_key(block)
+    if type(block) is not dict:
+        return f"x{crc32(dump(block).encode()):x}"
+    what = block.get("type")
+    if what == "tool_use":
+        return f"u{block.get('id')}"
+    if what == "tool_result":
+        return f"r{block.get('tool_use_id')}"
+    if what == "text" and type(block.get("text")) is str:
+        return _text_key(block["text"])
+    if what == "thinking":
+        thought = block.get("thinking") or block.get("signature")
+        if type(thought) is str:
+            return _text_key(thought, "h")
+    return f"x{crc32(dump(block).encode()):x}"
+
+
+def _block_keys(content: Any) -> str | None:
+    if type(content) is str:
+        return _block_key(content) if content else None
+    if type(content) is not list or not content:
+        return None
+    if len(content) == 1:
+        return _block_key(content[0])
+    return " ".join(sorted({_block_key(block) for block in content}))
+
+
+def _images(content: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    if type(content) is not list:
+        return found
+    for block in content:
+        if type(block) is dict and block.get("type") in ("image", "document"):
+            source = dict_of(block.get("source"))
+            found.append(
+                {
+                    "kind": block["type"],
+                    "media_type": text_of(source.get("media_type")),
+                    "bytes": base64_size(source.get("data")),
+                }
+            )
+        elif type(block) is dict and block.get("type") == "tool_result":
+            found += _images(block.get("content"))
+    return found
+
+
+def _one_block(block: Any, record: Message) -> bool:
+    """The usual assistant line: one block of a usual kind. False leaves it to the careful way."""
+    if type(block) is not dict:
+        return False
+    what = block.get("type")
+    if what == "text":
+        record.text = text_of(block.get("text"))
+    elif what == "thinking":
+        record.thinking = text_of(block.get("thinking"))
+    elif what == "tool_use":
+        call = read_call(block)
+        record.calls = [call] if call is not None else None
+    else:
+        return False
+    record.subtype = what
+    return True
+
+
+def _assistant(entry: dict[str, Any], record: Message) -> None:
+    message = dict_of(entry.get("message"))
+    get = message.get
+    record.model = model = text_of(get("model"))
+    record.api_message_id = text_of(get("id"))
+    record.stop_reason = text_of(get("stop_reason"))
+    record.request_id = text_of(entry.get("requestId"))
+    content = get("content")
+    synthetic = model == "<synthetic>" or entry.get("isApiErrorMessage") is True
+    record.kind = "synthetic" if synthetic else "assistant"
+    if type(content) is list and len(content) == 1 and _one_block(content[0], record):
+        record.usage = usage_rows(entry, message)
+        record.block_keys = _block_key(content[0])
+        record.data = side_data(entry, message, [])
+        return
+    texts: list[str] = []
+    thoughts: list[str] = []
+    calls: list[Call] = []
+    results: list[Result] = []
+    subtypes: set[str] = set()
+    if type(content) is str:
+        texts.append(content)
+        subtypes.add("text")
+    for block in content if type(content) is list else ():
+        if type(block) is not dict:
+            continue
+        what = block.get("type")
+        if what == "text":
+            subtypes.add("text")
+            if found := text_of(block.get("text")):
+                texts.append(found)
+        elif what in ("thinking", "redacted_thinking"):
+            subtypes.add("thinking")
+            if found := text_of(block.get("thinking")):
+                thoughts.append(found)
+        elif what in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            subtypes.add("server_tool_use" if what == "server_tool_use" else "tool_use")
+            if call := read_call(block):
+                calls.append(call)
+        elif type(what) is str and what.endswith("_tool_result"):
+            subtypes.add("server_tool_use")
+            if result := read_result(block, None, None):
+                results.append(result)
+    record.subtype = subtypes.pop() if len(subtypes) == 1 else ("mixed" if subtypes else None)
+    record.text = "\n\n".join(texts) or None
+    record.thinking = "\n\n".join(thoughts) or None
+    record.calls = calls or None
+    record.results = results or None
+    record.usage = usage_rows(entry, message)
+    record.block_keys = _block_keys(content)
+    record.data = side_data(entry, message, [])
+
+
+def _one_result(
+    entry: dict[str, Any], message: dict[str, Any], block: dict[str, Any], record: Message
+) -> None:
+    """The usual user line: one result and nothing else."""
+    record.kind = "tool_result"
+    detail = entry.get("toolUseResult")
+    result = read_result(block, detail, entry.get("toolDenialKind"))
+    if result is not None:
+        record.results = [result]
+        record.facts = result_facts(result, detail, record.timestamp or "")
+    record.block_keys = f"r{block.get('tool_use_id')}"
+    record.data = side_data(entry, message, _images(block.get("content")))
+
+
+def _user(entry: dict[str, Any], record: Message) -> None:
+    message = dict_of(entry.get("message"))
+    content = message.get("content")
+    if content is None and "content" in entry:
+        content = entry["content"]
+    if type(content) is list and len(content) == 1:
+        block = content[0]
+        if type(block) is dict and block.get("type") == "tool_result":
+            _one_result(entry, message, block, record)
+            return
+    results: list[Result] = []
+    facts: list[Fact] = []
+    has_result = False
+    at = record.timestamp or ""
+    blocks = content if type(content) is list else []
+    for block in blocks:
+        if type(block) is dict and block.get("type") == "tool_result":
+            has_result = True
+            detail = entry.get("toolUseResult")
+            if result := read_result(block, detail, entry.get("toolDenialKind")):
+                results.append(result)
+                facts += result_facts(result, detail, at) or ()
+    record.text = content_text(content) or None
+    in_agent = record.is_sidechain == 1
+    if has_result:
+        record.kind = "tool_result"
+        beside = [b for b in blocks if type(b) is dict and b.get("type") != "tool_result"]
+        if beside and not in_agent and entry.get("isMeta") is not True:
+            record.turn = queued_turn(beside)
+    else:
+        record.kind, prompt = user_kind(entry, content, in_agent=in_agent)
+        if prompt:
+            source = entry.get("promptSource")
+            kind = turn_kind(record.kind, prompt, source, queued=source == "queued")
+            record.turn = (kind, prompt)
+    if record.kind == "notification" or (record.kind == "meta" and record.text):
+        facts += notice_facts(record.text, at) or ()
+    record.results = results or None
+    record.facts = facts or None
+    record.block_keys = _block_keys(content)
+    record.data = side_data(entry, message, _images(content))
+
+
+def _system(entry: dict[str, Any], record: Message) -> None:
+    record.kind = "system"
+    record.subtype = text_of(entry.get("subtype"))
+    record.text, record.data = system_parts(entry)
+
+
+def _attachment(entry: dict[str, Any], record: Message) -> None:
+    record.kind = "attachment"
+    parts = attachment_parts(entry)
+    record.subtype, record.text, record.data, mention, human = parts
+    if mention:
+        record.mentions = [mention]
+    if record.subtype == "queued_command":
+        at = record.timestamp or ""
+        record.facts = notice_facts(record.text, at)
+        if human and record.is_sidechain == 0 and queued_turn(human):
+            record.queued = human_parts(human)[1]
+
+
+_READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
+    "assistant": _assistant,
+    "user": _user,
+    "system": _system,
+    "attachment": _attachment,
+}
+
+
+REMEMBERED_BYTES = 64 << 10  # of a longer line nothing is remembered: it may all be its cwd
+
+
+@lru_cache(maxsize=64)
+def _texts(*values: Any) -> tuple[str | None, ...]:
+    """What text_of says of each. Equal values of other types than text all say nothing."""
+    return tuple(map(text_of, values))
+
+
+def _common(entry: dict[str, Any], length: int) -> tuple[str | None, ...]:
+    """What a line says that most lines of its file say too: looked at once for all of them."""
+    get = entry.get
+    values = (
+        get("agentId"),
+        get("version"),
+        get("sessionId"),
+        get("cwd"),
+        get("gitBranch"),
+        get("slug"),
+        get("entrypoint"),
+        get("session_id"),
+    )
+    if length <= REMEMBERED_BYTES:
+        with suppress(TypeError):  # lists and objects
+            return _texts(*values)
+    return tuple(map(text_of, values))
+
+
+def _threaded(
+    entry: dict[str, Any],
+    start: int,
+    length: int,
+    in_agent_file: bool,
+    wrapper: dict[str, Any] | None,
+) -> Message:
+    get = entry.get
+    at = time_of(get("timestamp"))
+    outer = entry if wrapper is None else wrapper
+    agent, version, session, cwd, branch, slug, entrypoint, process = _common(outer, length)
+    if wrapper is not None:
+        agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or text_of(get("agentId"))
+        at = at or time_of(wrapper.get("timestamp"))
+    forked = dict_of(entry["forkedFrom"]) if "forkedFrom" in entry else None
+    sidechain = (
+        wrapper is not None or in_agent_file or agent is not None or get("isSidechain") is True
+    )
+    what = entry["type"]
+    record = Message(
+        start,
+        length,
+        outer["type"],
+        version or "",
+        text_of(get("uuid")),
+        text_of(get("parentUuid")),
+        session,
+        agent,
+        at,
+        wrapper is not None,
+        text_of(forked.get("messageUuid")) if forked else None,
+        text_of(forked.get("sessionId")) if forked else None,
+        get("sessionKind") == "bg",
+        what,
+        None,
+        "",
+        1 if sidechain else 0,
+    )
+    record.cwd = cwd
+    record.git_branch = branch
+    record.slug = slug
+    record.entrypoint = entrypoint
+    if process != session:
+        record.process_session = process
+    _READERS[what](entry, record)
+    return record
+
+
+def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
+    data = dict_of(entry.get("data"))
+    inner = dict_of(data.get("message"))
+    uuid = text_of(entry.get("uuid"))
+    parent = text_of(entry.get("parentUuid"))
+    version = text_of(entry.get("version")) or ""
+    what = text_of(data.get("type")) or "progress"
+    agent = text_of(data.get("agentId"))
+    inner_type = text_of(inner.get("type"))
+    if what != "agent_progress" or agent is None or inner_type not in THREADED:
+        session = text_of(entry.get("sessionId"))
+        return Skip("progress", version, what, uuid, parent, session)
+    record = _threaded(inner, start, length, False, entry)
+    if uuid is not None and uuid != record.uuid:
+        record.wrapper = (uuid, parent)
+    call = text_of(entry.get("parentToolUseID")) or ""
+    prompt = text_of(data.get("prompt"))
+    # With its time: an agent that is resumed has lines below several calls, the first started it.
+    fact = Fact(agent, "progress", call, record.timestamp or "", kind="task", prompt=prompt)
+    record.facts = [*(record.facts or ()), fact]
+    return record
+
+
+def normalize(
+    entry: dict[str, Any], start: int, length: int, line: bytes, in_agent_file: bool
+) -> Record:
+    """The record of one object of a transcript. `line` is the object's own bytes."""
+    what = entry.get("type")
+    if type(what) is str:
+        if what in THREADED:
+            record = _threaded(entry, start, length, in_agent_file, None)
+            if record.uuid is None:
+                record.line_hash = line_hash(line)
+            return record
+        if what == "progress":
+            record_or_skip = _progress(entry, start, length)
+            if isinstance(record_or_skip, Message) and record_or_skip.uuid is None:
+                record_or_skip.line_hash = line_hash(line)
+            return record_or_skip
+    return event_record(entry, start, length, line_hash(line))
+
+
+def line_hash(line: bytes) -> int:
+    """63 bits of the line, to know it again by."""
+    return int.from_bytes(blake2b(line, digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,133 @@
+"""Which file a tool call touches, and how many lines it adds and removes.
+
+The result's structuredPatch is exact and wins; without it (most subagent lines have none) the
+strings of the call are compared; a created file counts its own lines.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import Any
+
+from ctxdb.claude.values import dump, text_of
+
+# Beyond this many line pairs a diff of the middle is not worth its time: all of it is changed.
+MAX_PAIRS = 4_000_000
+
+_OPERATIONS = {
+    "Read": "read",
+    "NotebookRead": "read",
+    "Write": "write",
+    "Edit": "edit",
+    "MultiEdit": "edit",
+    "NotebookEdit": "notebook_edit",
+    "Delete": "delete",
+    "DeleteFile": "delete",
+}
+
+FileCall = tuple[str | None, str | None, int | None, int | None]
+
+
+def line_count(text: str) -> int:
+    """Lines of a text; a last line without newline counts."""
+    return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
+
+
+def line_diff(old: str, new: str) -> tuple[int, int]:
+    """(added, removed) lines between two texts."""
+    before = old.split("\n")
+    after = new.split("\n")
+    if before[-1] == "":
+        before.pop()
+    if after[-1] == "":
+        after.pop()
+    start = 0
+    end_before, end_after = len(before), len(after)
+    while start < end_before and start < end_after and before[start] == after[start]:
+        start += 1
+    while (
+        end_before > start and end_after > start and before[end_before - 1] == after[end_after - 1]
+    ):
+        end_before -= 1
+        end_after -= 1
+    gone, come = before[start:end_before], after[start:end_after]
+    removed, added = len(gone), len(come)
+    if removed * added <= MAX_PAIRS and not set(gone).isdisjoint(come):
+        matcher = SequenceMatcher(None, gone, come, False)
+        same = sum(block.size for block in matcher.get_matching_blocks())
+        removed -= same
+        added -= same
+    return added, removed
+
+
+def _edit_lines(edit: dict[str, Any]) -> tuple[int, int] | None:
+    old, new = edit.get("old_string"), edit.get("new_string")
+    if type(old) is str and type(new) is str:
+        return line_diff(old, new)
+    return None
+
+
+def call_file(name: str, fields: dict[str, Any]) -> FileCall:
+    """(path, operation, lines added, lines removed) by the call alone."""
+    operation = _OPERATIONS.get(name)
+    if operation is None:
+        return None, None, None, None
+    path = text_of(fields.get("file_path")) or text_of(fields.get("notebook_path"))
+    path = path or text_of(fields.get("path"))
+    if name == "Write":
+        content = fields.get("content")
+        # Lines of the whole text: they count only where the result says that the file is new.
+        return path, operation, line_count(content) if type(content) is str else None, 0
+    if name == "Edit":
+        lines = _edit_lines(fields)
+        return path, operation, *(lines or (None, None))
+    if name == "MultiEdit":
+        edits = fields.get("edits")
+        found = [_edit_lines(e) for e in edits if type(e) is dict] if type(edits) is list else []
+        known = [pair for pair in found if pair is not None]
+        if not known:
+            return path, operation, None, None
+        return path, operation, sum(a for a, _ in known), sum(r for _, r in known)
+    if name == "NotebookEdit" and fields.get("edit_mode") == "insert":
+        source = fields.get("new_source")
+        return path, operation, line_count(source) if type(source) is str else None, 0
+    return path, operation, None, None
+
+
+def _patch_lines(patch: Any) -> tuple[int, int] | None:
+    if type(patch) is not list or not patch:
+        return None
+    added = removed = 0
+    for hunk in patch:
+        lines = hunk.get("lines") if type(hunk) is dict else None
+        if type(lines) is not list:
+            return None
+        signs = [line[:1] for line in lines if type(line) is str]
+        added += signs.count("+")
+        removed += signs.count("-")
+    return added, removed
+
+
+_CREATED = ("File created successfully", "New file created")
+
+
+def result_file(detail: dict[str, Any], text: str) -> str | None:
+    """JSON [path, operation, added, removed] of what a good result says of the file, or None."""
+    path = text_of(detail.get("filePath"))
+    operation: str | None = None
+    lines = _patch_lines(detail.get("structuredPatch"))
+    what = detail.get("type")
+    if what == "create" or text.startswith(_CREATED):
+        operation = "create"
+        content = detail.get("content")
+        if lines is None and type(content) is str:
+            lines = (line_count(content), 0)
+    elif what == "update":
+        operation = "write"
+        content, original = detail.get("content"), detail.get("originalFile")
+        if lines is None and type(content) is str and type(original) is str:
+            lines = line_diff(original, content)
+    if path is None and operation is None and lines is None:
+        return None
+    added, removed = lines or (None, None)
+    return dump([path, operation, added, removed])

@@ -1,0 +1,253 @@
+"""The rest of an entry: side data of threaded lines, attachments, system lines and events.
+
+`messages.data` keeps what a view may need, as JSON; injected context that repeats in every session
+(skill listings, tool lists, reminders) keeps its size, not its text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctxdb.claude.human_text import content_text, human_parts
+from ctxdb.claude.records import Event, Fact, Snapshot
+from ctxdb.claude.tools import notice_facts
+from ctxdb.claude.values import (
+    byte_length,
+    dict_of,
+    dump,
+    dump_without_base64,
+    int_of,
+    shrink,
+    text_of,
+    time_of,
+)
+
+# Keys of user and assistant lines that say something a view needs.
+_KEPT = frozenset(
+    (
+        "advisorModel",
+        "agent_transcript_path",
+        "apiBlockIndex",
+        "apiErrorIsTransient",
+        "apiErrorStatus",
+        "attachments",
+        "attributionAgent",
+        "attributionMcpServer",
+        "attributionMcpTool",
+        "attributionPlugin",
+        "attributionSkill",
+        "costUSD",
+        "customInstructions",
+        "durationMs",
+        "effort",
+        "error",
+        "errorDetails",
+        "forkedFrom",
+        "imagePasteIds",
+        "interruptedByShutdown",
+        "interruptedMessageId",
+        "isAbortedMidStream",
+        "isApiErrorMessage",
+        "isMeta",
+        "isVisibleInTranscriptOnly",
+        "logicalParentUuid",
+        "mcpMeta",
+        "modelUsage",
+        "origin",
+        "perTurnEffort",
+        "permissionMode",
+        "planContent",
+        "promptId",
+        "promptSource",
+        "queuePriority",
+        "sessionKind",
+        "sourceToolUseID",
+        "supersedesUuids",
+        "systemMessage",
+        "thinkingMetadata",
+        "todos",
+        "toolDenialKind",
+        "toolEndsTurn",
+        "turnOrigin",
+        "userFeedback",
+    )
+)
+_KEPT_OF_MESSAGE = frozenset(("container", "context_management", "diagnostics"))
+# Keys that have columns of their own, or that say where the line stands.
+_ENVELOPE = frozenset(
+    (
+        "agentId",
+        "attachment",
+        "content",
+        "cwd",
+        "entrypoint",
+        "gitBranch",
+        "isSidechain",
+        "parentUuid",
+        "sessionId",
+        "session_id",
+        "slug",
+        "subtype",
+        "timestamp",
+        "type",
+        "userType",
+        "uuid",
+        "version",
+    )
+)
+# Attachments whose text is a person's, a hook's complaint or a file: kept and searchable.
+_TEXT_KEYS: dict[str, tuple[str, ...]] = {
+    "queued_command": ("prompt",),
+    "hook_blocking_error": ("blockingError", "content", "stderr"),
+    "hook_non_blocking_error": ("stderr", "content", "stdout"),
+    "hook_error_during_execution": ("content", "stderr"),
+    "hook_cancelled": ("content",),
+    "nested_memory": ("content",),
+    "file": ("content",),
+}
+_PRIVATE = ("ownerAccountUuid", "ownerOrganizationUuid")
+
+
+def side_data(
+    entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
+) -> str | None:
+    """JSON for messages.data of a user or assistant line."""
+    if not images and _KEPT.isdisjoint(entry) and _KEPT_OF_MESSAGE.isdisjoint(message):
+        return None
+    kept: dict[str, Any] = {key: entry[key] for key in _KEPT.intersection(entry)}
+    if images:
+        kept["images"] = images
+    for key in _KEPT_OF_MESSAGE:
+        if message.get(key):
+            kept[key] = message[key]
+    return dump(shrink(dict(sorted(kept.items())))) if kept else None
+
+
+def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
+    """(text, data) of a system line."""
+    text = content_text(entry.get("content")) or None
+    kept = {key: value for key, value in entry.items() if key not in _ENVELOPE}
+    return text, dump(shrink(kept)) if kept else None
+
+
+def _text_in(value: Any) -> str | None:
+    """Text of an attachment's field: a string, blocks, or an object that holds one."""
+    if type(value) is str:
+        return value or None
+    if type(value) is list:
+        return content_text(value) or "\n\n".join(v for v in value if type(v) is str) or None
+    if type(value) is dict:
+        for key in ("content", "blockingError", "text", "file"):
+            if found := _text_in(value.get(key)):
+                return found
+    return None
+
+
+def attachment_parts(
+    entry: dict[str, Any],
+) -> tuple[str | None, str | None, str | None, str | None, Any]:
+    """(subtype, text, data, path of an @-mentioned file, content a human queued)."""
+    attachment = dict_of(entry.get("attachment"))
+    subtype = text_of(attachment.get("type"))
+    text: str | None = None
+    used: tuple[str, ...] = ()
+    for key in _TEXT_KEYS.get(subtype or "", ()):
+        if text := _text_in(attachment.get(key)):
+            used = (key,)
+            break
+    kept: dict[str, Any] = {}
+    for key, value in attachment.items():
+        if key == "type" or key in used:
+            continue
+        kept[key] = (
+            _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
+        )
+    if used and text:
+        kept["bytes"] = byte_length(text)
+    mention = None
+    human: Any = None
+    if subtype == "file":
+        mention = text_of(attachment.get("filename")) or text_of(attachment.get("path"))
+    if subtype == "queued_command" and attachment.get("commandMode") in (None, "prompt", "bash"):
+        origin = attachment.get("origin")
+        kind = origin.get("kind") if type(origin) is dict else origin
+        if kind in (None, "human") and attachment.get("isMeta") is not True:
+            human = attachment.get("prompt")
+            if prompt := human_parts(human)[1]:
+                kept["queued_by_human"] = prompt
+    return subtype, text, dump(shrink(kept)) if kept else None, mention, human
+
+
+def _sized(value: Any) -> Any:
+    """The size of injected text in place of the text."""
+    if type(value) is str:
+        return {"bytes": byte_length(value)}
+    if type(value) in (list, dict):
+        return {"items": len(value), "bytes": len(dump(value))}
+    return value
+
+
+def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
+    """The files that a snapshot or delta names, each with version and time of its backup."""
+    found: list[Snapshot] = []
+    snapshot = dict_of(entry.get("snapshot"))
+    for path, value in dict_of(snapshot.get("trackedFileBackups")).items():
+        backup = dict_of(value)
+        at = time_of(backup.get("backupTime")) or time_of(snapshot.get("timestamp"))
+        if path and (version := int_of(backup.get("version"))) is not None:
+            found.append((path, version, at))
+    if tracked := text_of(entry.get("trackingPath")):
+        backup = dict_of(entry.get("backup"))
+        if (version := int_of(backup.get("version"))) is not None:
+            found.append((tracked, version, text_of(backup.get("backupTime"))))
+    return found or None
+
+
+def _without_private(value: Any) -> Any:
+    """The value without account ids, however deep they stand."""
+    if type(value) is dict:
+        return {k: _without_private(v) for k, v in value.items() if k not in _PRIVATE}
+    if type(value) is list:
+        return [_without_private(item) for item in value]
+    return value
+
+
+_SUBTYPES = ("subtype", "operation", "mode", "permissionMode")
+
+
+def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) -> Event:
+    """Any entry that is not part of the thread, kept whole but for account ids."""
+    what = entry.get("type")
+    name = what if type(what) is str else None
+    snapshot = dict_of(entry.get("snapshot"))
+    at = time_of(entry.get("timestamp")) or time_of(snapshot.get("timestamp"))
+    subtype = next((found for key in _SUBTYPES if (found := text_of(entry.get(key)))), None)
+    data = dump_without_base64(entry)
+    if any(key in data for key in _PRIVATE):
+        data = dump_without_base64(_without_private(entry))
+    record = Event(
+        start,
+        length,
+        name or "",
+        text_of(entry.get("version")) or "",
+        text_of(entry.get("sessionId")),
+        name,
+        subtype,
+        at,
+        data,
+        hashed,
+    )
+    if "parentUuid" in entry:
+        record.uuid, record.parent_uuid = text_of(entry.get("uuid")), text_of(entry["parentUuid"])
+    if name == "summary":
+        leaf, summary = text_of(entry.get("leafUuid")), text_of(entry.get("summary"))
+        if leaf and summary:
+            record.summary = (leaf, summary)
+    elif name in ("file-history-snapshot", "file-history-delta"):
+        record.snapshots = snapshots_of(entry)
+    elif name == "queue-operation":
+        facts: list[Fact] | None = notice_facts(
+            content_text(entry.get("content")) or None, at or ""
+        )
+        record.facts = facts
+    return record

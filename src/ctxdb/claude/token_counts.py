@@ -1,0 +1,103 @@
+"""Token counts of one assistant line (docs/costs.md R0, R2, R6, R7, R10).
+
+A line only tells what it knows; which line of a request wins is decided over all of them, in the
+store. Rows follow the columns of `_usage_lines` after `message_id`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ctxdb.claude.records import UsageRow
+from ctxdb.claude.values import float_of, int_of, text_of
+
+MAX_COUNT = 2_000_000  # tokens; more in one request is a fault of the writer
+
+
+def count(value: Any) -> int:
+    """A token counter: an integer between 0 and MAX_COUNT whatever is written."""
+    if type(value) is int:
+        return value if 0 <= value <= MAX_COUNT else (0 if value < 0 else MAX_COUNT)
+    if type(value) is float and value > MAX_COUNT:  # an integer beyond 64 bits is read as a float
+        return MAX_COUNT
+    number = int_of(value)
+    return 0 if number is None or number < 0 else min(number, MAX_COUNT)
+
+
+_COUNTERS = ("input_tokens", "output_tokens", "cache_read_input_tokens")
+
+
+def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
+    """input, output, cache write 5m, cache write 1h, cache read (R6)."""
+    get = usage.get
+    read_in, written, cached = [
+        n if type(n) is int and 0 <= n <= MAX_COUNT else count(n) for n in map(get, _COUNTERS)
+    ]
+    total = count(get("cache_creation_input_tokens"))
+    split = get("cache_creation")
+    long = 0
+    if type(split) is dict:
+        long = count(split.get("ephemeral_1h_input_tokens"))
+        total = max(total, count(split.get("ephemeral_5m_input_tokens")) + long)
+        long = min(long, total)
+    return read_in, written, total - long, long, cached
+
+
+def request_key(session: str | None, message: str, request: str | None, at: str | None) -> str:
+    """What makes a request one request (R2); without a message id it is the line's own entry."""
+    if request is not None:
+        return f"{message}|{request}"
+    if message.startswith("msg_"):
+        return f"{session}|{message}"
+    return f"{session}|{message}|{at}"
+
+
+def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow] | None:
+    """Rows of the request and of its advisor calls; None when the line is not of a request (R0)."""
+    usage = message.get("usage")
+    model = message.get("model")
+    if type(usage) is not dict or type(model) is not str or not model or model == "<synthetic>":
+        return None
+    get = usage.get
+    tokens = counters(usage)
+    prompt = tokens[0] + tokens[2] + tokens[3] + tokens[4]
+    final = 1 if message.get("stop_reason") else 0
+    background = 1 if entry.get("sessionKind") == "bg" else 0
+    tier = text_of(get("service_tier"))
+    geo = text_of(get("inference_geo"))
+    iterations = get("iterations")
+    advisors: list[UsageRow] = []
+    largest = 0
+    if type(iterations) is list:
+        for call in iterations:
+            if type(call) is not dict:
+                continue
+            own = counters(call)
+            size = own[0] + own[2] + own[3] + own[4]
+            if call.get("type") == "advisor_message":
+                name = text_of(call.get("model")) or text_of(entry.get("advisorModel")) or model
+                nth = len(advisors) + 1
+                advisors.append(
+                    (nth, background, name, *own, size, None, 0, tier, None, geo, final, None)
+                )
+            elif call.get("type") == "message":
+                largest = max(largest, size)
+    details = get("output_tokens_details")
+    thinking = details.get("thinking_tokens") if type(details) is dict else None
+    server = get("server_tool_use")
+    cost = entry.get("costUSD")
+    request = (
+        0,
+        background,
+        model,
+        *tokens,
+        largest or prompt,
+        None if thinking is None else count(thinking),
+        count(server.get("web_search_requests")) if type(server) is dict else 0,
+        tier,
+        text_of(get("speed")),
+        geo,
+        final,
+        None if cost is None else float_of(cost),
+    )
+    return [request, *advisors]

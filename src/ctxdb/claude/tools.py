@@ -1,0 +1,302 @@
+"""Tool calls and tool results: names, targets, outcomes.
+
+A call and its result stand on different lines, often in different files, so each is read alone
+here; what needs both (exit code 0, duration, the file that was touched) is joined in the store.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ctxdb.claude.file_changes import call_file, result_file
+from ctxdb.claude.git_output import git_operations
+from ctxdb.claude.records import Call, Fact, Result
+from ctxdb.claude.values import (
+    base64_size,
+    byte_length,
+    dict_of,
+    dump,
+    dump_without_base64,
+    float_of,
+    int_of,
+    text_of,
+)
+
+# Names that Claude Code has changed since; the value is today's.
+RENAMED = {
+    "View": "Read",
+    "LSTool": "LS",
+    "Task": "Agent",
+    "BashOutput": "TaskOutput",
+    "KillBash": "TaskStop",
+    "KillShell": "TaskStop",
+}
+# Where a tool's input says what it is about, most telling first; other tools: the first of these.
+_TARGETS: dict[str, tuple[str, ...]] = {
+    "Bash": ("command",),
+    "PowerShell": ("command",),
+    "Grep": ("pattern",),
+    "Glob": ("pattern",),
+    "WebSearch": ("query",),
+    "WebFetch": ("url",),
+    "Agent": ("description", "prompt"),
+    "Skill": ("skill", "command"),
+    "LS": ("path",),
+}
+_ANY_TARGET = (
+    "file_path",
+    "notebook_path",
+    "filePath",
+    "command",
+    "path",
+    "pattern",
+    "url",
+    "query",
+    "description",
+    "subject",
+    "skill",
+    "name",
+    "title",
+    "task_id",
+    "taskId",
+    "bash_id",
+    "shell_id",
+    "agentId",
+    "prompt",
+    "text",
+)
+_REJECTED = (
+    "The user doesn't want to",
+    "Permission for this action was denied",
+    "Claude requested permissions",
+    "User chose to stay in plan mode",
+    "User rejected tool use",
+)
+_INTERRUPTED = ("[Request interrupted", "Permission prompt was aborted")
+# What Bash and Agent say of what goes on in the background; agents' files seldom have more than it.
+_IN_BACKGROUND = "Command running in background with ID: "
+_LAUNCHED = re.compile(r"Async agent launched successfully\.?\s+agentId: (\w+)")
+_EXIT_CODE = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b")
+_PERSISTED = re.compile(r"Full output saved to: (\S[^\n]*)")
+_NO_FIELDS: dict[str, Any] = {}
+
+
+def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
+    """The one thing a person would look for."""
+    for key in _TARGETS.get(name, ()):
+        if found := text_of(tool_input.get(key)):
+            return found
+    for key in _ANY_TARGET:
+        if found := text_of(tool_input.get(key)):
+            return found
+    questions = tool_input.get("questions")
+    if type(questions) is list and questions and type(questions[0]) is dict:
+        return text_of(questions[0].get("question"))
+    for value in tool_input.values():
+        if found := text_of(value):
+            return found
+    return None
+
+
+def read_call(block: dict[str, Any]) -> Call | None:
+    """A tool_use or server_tool_use block; None when it has no id to be known by."""
+    tool_use_id = text_of(block.get("id"))
+    if tool_use_id is None:
+        return None
+    raw_name = text_of(block.get("name")) or "unknown"
+    name = RENAMED.get(raw_name, raw_name)
+    tool_input = block.get("input")
+    fields = tool_input if type(tool_input) is dict else _NO_FIELDS
+    server = None
+    if raw_name.startswith("mcp__"):
+        server = raw_name[5:].partition("__")[0] or None
+    path, operation, added, removed = call_file(name, fields)
+    return Call(
+        tool_use_id,
+        name,
+        raw_name,
+        server,
+        dump_without_base64(_NO_FIELDS if tool_input is None else tool_input),
+        target_of(name, fields),
+        path,
+        operation,
+        added,
+        removed,
+        text_of(fields.get("prompt")) if name == "Agent" else None,
+    )
+
+
+def _content(content: Any) -> str | None:
+    if type(content) is not list:
+        return None if content is None else dump(content)
+    parts: list[str] = []
+    for block in content:
+        if type(block) is str:
+            parts.append(block)
+            continue
+        if type(block) is not dict:
+            continue
+        what = block.get("type")
+        if what == "text":
+            if found := text_of(block.get("text")):
+                parts.append(found)
+        elif what in ("image", "document"):
+            source = dict_of(block.get("source"))
+            size = base64_size(source.get("data"))
+            parts.append(f"[{what} {source.get('media_type') or ''} {size or 0} bytes]")
+        elif what == "tool_reference":
+            parts.append(f"[tool {block.get('tool_name') or block.get('name') or ''}]")
+        else:
+            parts.append(dump_without_base64(block))
+    return "\n\n".join(parts) or None
+
+
+def _status(text: str, detail: Any, denial: Any, *, is_error: bool) -> str:
+    if denial or text.startswith(_REJECTED):
+        return "rejected"
+    if type(detail) is str:
+        said = detail.removeprefix("Error: ")
+        if said.startswith(_REJECTED):
+            return "rejected"
+        if said.startswith(_INTERRUPTED):
+            return "interrupted"
+    elif type(detail) is dict and detail.get("interrupted") is True:
+        return "interrupted"
+    if text.startswith(_INTERRUPTED):
+        return "interrupted"
+    return "error" if is_error else "ok"
+
+
+def _milliseconds(detail: dict[str, Any]) -> int | None:
+    for key in ("durationMs", "totalDurationMs"):
+        if key in detail and (found := int_of(detail[key])) is not None:
+            return found
+    if "durationSeconds" in detail:
+        seconds = float_of(detail["durationSeconds"])
+        if seconds is not None and 0 <= seconds < 1e9:
+            return round(seconds * 1000)
+    return None
+
+
+def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | None:
+    """A tool_result block with the line's toolUseResult; None when it names no call."""
+    tool_use_id = text_of(block.get("tool_use_id"))
+    if tool_use_id is None:
+        return None
+    is_error = block.get("is_error") is True
+    content = block.get("content")
+    head = content if type(content) is str else _content(content) or ""
+    fields = detail if type(detail) is dict else _NO_FIELDS
+    path = text_of(fields.get("persistedOutputPath"))
+    if path is None and head.startswith("<persisted-output>"):
+        saved = _PERSISTED.search(head, 0, 2000)
+        path = saved.group(1).strip() if saved else None
+    size = int_of(fields.get("persistedOutputSize")) if path else None
+    match = _EXIT_CODE.match(head) if head.startswith("E") else None
+    goes_on = fields.get("backgroundTaskId") or head.startswith(_IN_BACKGROUND)
+    return Result(
+        tool_use_id,
+        _status(head, detail, denial, is_error=is_error),
+        1 if is_error else 0,
+        int(match.group(1)) if match else None,
+        0 if goes_on or fields.get("returnCodeInterpretation") else 1,
+        head or None,
+        byte_length(head) if size is None else size,
+        path,
+        _milliseconds(fields) if fields else None,
+        result_file(fields, head) if not is_error else None,
+        git_operations(fields["gitOperation"]) if "gitOperation" in fields else None,
+    )
+
+
+def result_facts(result: Result, detail: Any, at: str) -> list[Fact] | None:
+    """What a result says of the agents it started, in its toolUseResult or, without one, in words.
+
+    Any tool can print these words: they tell of an agent that is known, and make none.
+    """
+    tool_use_id = result.tool_use_id
+    if type(detail) is not dict:
+        found = _LAUNCHED.match(result.text) if result.text and result.text[0] == "A" else None
+        return [Fact(found[1], "notice", tool_use_id, at, status="launched")] if found else None
+    status = detail.get("status")
+    known = {"completed": "completed", "async_launched": "launched"}
+    ended = known.get(status) if type(status) is str else None
+    if agent_id := text_of(detail.get("agentId")):
+        return [
+            Fact(
+                agent_id,
+                "result",
+                tool_use_id,
+                at,
+                kind="task",
+                agent_type=text_of(detail.get("agentType")),
+                model=text_of(detail.get("resolvedModel")) or text_of(detail.get("model")),
+                status=ended,
+                prompt=text_of(detail.get("prompt")),
+            )
+        ]
+    if status == "teammate_spawned":
+        name = text_of(detail.get("agent_id")) or text_of(detail.get("teammate_id"))
+        if name:
+            return [
+                Fact(
+                    name,
+                    "result",
+                    tool_use_id,
+                    at,
+                    kind="teammate",
+                    agent_type=text_of(detail.get("agent_type")),
+                    description=text_of(detail.get("name")),
+                    model=text_of(detail.get("model")),
+                    status="launched",
+                    prompt=text_of(detail.get("prompt")),
+                )
+            ]
+    run = text_of(detail.get("runId"))
+    folder = text_of(detail.get("transcriptDir"))
+    if run is None and folder is not None:
+        run = next((name for name in re.split(r"[/\\]", folder) if name.startswith("wf_")), None)
+    if run and (folder or detail.get("scriptPath") or run.startswith("wf_")):
+        run = run if run.startswith("wf_") else f"wf_{run}"
+        return [Fact(run, "workflow", tool_use_id, at, status=ended or "launched")]
+    return None
+
+
+_NOTICE = re.compile(
+    r"<(?:task|agent)-notification>(.*?)(?:</(?:task|agent)-notification>|\Z)", re.DOTALL
+)
+_NOTICE_ID = re.compile(r"<(?:task|agent)-id>([^<]+)</(?:task|agent)-id>\s*")
+_NOTICE_STATUS = re.compile(r"<status>([^<]+)</status>")
+_NOTICE_CALL = re.compile(r"<tool-use-id>([^<]+)</tool-use-id>")
+_ENDED = {
+    "completed": "completed",
+    "failed": "failed",
+    "killed": "failed",
+    "error": "failed",
+    "stopped": "failed",  # its process ended before it did: one notice tells of all of these
+}
+
+
+def notice_facts(text: str | None, at: str) -> list[Fact] | None:
+    """Ends of agents, as notifications tell them.
+
+    Other background tasks look alike: the store takes a notice only for an agent it knows.
+    """
+    if text is None or "-notification>" not in text:
+        return None
+    facts: list[Fact] = []
+    for notice in _NOTICE.finditer(text):
+        body = notice.group(1)
+        found = _NOTICE_ID.search(body)
+        names: list[str] = []
+        while found is not None:  # those that stand together: a result may quote others
+            names.append(found.group(1).strip())
+            found = _NOTICE_ID.match(body, found.end())
+        status = _NOTICE_STATUS.search(body)
+        call = _NOTICE_CALL.search(body)
+        ended = _ENDED.get(status.group(1).strip()) if status else "completed"
+        if ended:
+            started = call.group(1).strip() if call else ""
+            facts += [Fact(name, "notice", started, at, status=ended) for name in names]
+    return facts or None

@@ -1,0 +1,88 @@
+"""`ctxdb demo`: invented transcripts and the database made of them."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated
+
+from ctxdb.cli.declare import Argument, Context
+from ctxdb.config import Config, data_dir
+from ctxdb.errors import UsageError
+from ctxdb.output import note, show
+from ctxdb.progress import progress_on
+
+DEMO_MARK = "README.txt"
+DEMO_MARK_TEXT = """\
+Made by `ctxdb demo` on {today}: invented transcripts in projects/, and demo.db, the database made
+of them. Nothing in here is yours; delete it whenever you like.
+"""
+
+
+def demo(
+    ctx: Context,
+    folder: Annotated[
+        Path | None,
+        Argument("FOLDER", help="Where to put it.", default_text="~/.local/share/ctxdb/demo"),
+    ] = None,
+) -> None:
+    """Try ctxdb on invented transcripts, in a database of their own.
+
+    Always the same four projects, up to yesterday: on another day it is made anew. Your own
+    transcripts are neither read nor changed.
+
+    \b
+    Example:
+      ctxdb demo /tmp/ctxdb-demo
+      ctxdb --db /tmp/ctxdb-demo/demo.db query sessions_overview
+      sqlite3 /tmp/ctxdb-demo/demo.db "select name, count(*) from tool_uses group by name"
+    """
+    from ctxdb.cli.status_report import collect
+    from ctxdb.demo import write_demo
+    from ctxdb.ingest.sync import sync as read_new_lines
+
+    if ctx.db is not None:
+        raise UsageError("the demo has a database of its own; leave --db out, or name a FOLDER")
+    base = (folder or data_dir() / "demo").absolute()
+    today = datetime.now(UTC).date()
+    _claim_demo_folder(base, today)
+    lines = write_demo(base / "projects", today=today)
+    config = Config(db_path=base / "demo.db", roots=(str(base / "projects"),))
+    progress = progress_on(sys.stderr)
+    try:
+        read_new_lines(config, wait=True, progress=progress, say=note)
+    finally:
+        progress.finish()
+    note(f"Invented transcripts of {lines} lines are in {config.roots[0]}")
+    show(collect(config), as_json=False)
+    program = _program()
+    note("Ask it something:")
+    for question in ("query daily_usage", "query standup", "search queue", "show last"):
+        note(f"  {program} --db {shlex.quote(str(config.db_path))} {question}")
+
+
+def _program() -> str:
+    """What to type to run this program."""
+    if shutil.which("ctxdb"):
+        return "ctxdb"
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m ctxdb"
+    return shlex.quote(sys.argv[0])
+
+
+def _claim_demo_folder(base: Path, today: date) -> None:
+    # `ctxdb demo ~/.claude` must not mix invented transcripts into real ones.
+    if base.exists() and not base.is_dir():
+        raise UsageError(f"{base} is not a folder")
+    if base.exists() and any(base.iterdir()) and not (base / DEMO_MARK).is_file():
+        raise UsageError(f"{base} is not empty, and not a demo; name another folder")
+    base.mkdir(parents=True, exist_ok=True)
+    mark, text = base / DEMO_MARK, DEMO_MARK_TEXT.format(today=today)
+    if mark.is_file() and mark.read_text() != text:
+        shutil.rmtree(base / "projects", ignore_errors=True)
+        for old in base.glob("demo.db*"):
+            old.unlink()
+    mark.write_text(text)

@@ -1,0 +1,135 @@
+"""`ctxdb query`: views, canned queries and read-only SQL."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+from ctxdb.cli.common import Model, Project, Session, Since, Until
+from ctxdb.cli.declare import Argument, Context, Option
+from ctxdb.errors import UsageError
+
+Format = Literal["table", "json", "jsonl", "csv", "md"]
+SECONDS = 30.0  # before a question is stopped
+
+
+def query(
+    ctx: Context,
+    what: Annotated[
+        str,
+        Argument(
+            "NAME|SQL",
+            help="A view, a canned query, a table, or SQL in quotes; - reads SQL from"
+            " standard input.",
+            complete="ctxdb.query.complete:names",
+        ),
+    ] = "",
+    *,
+    param: Annotated[
+        list[str] | None,
+        Option(
+            "-p",
+            "--param",
+            metavar="NAME VALUE",
+            help="A value for :NAME in the query. Repeatable.",
+        ),
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    project: Project = None,
+    session: Session = None,
+    model: Model = None,
+    limit: Annotated[
+        int | None,
+        Option("--limit", "-n", metavar="N", at_least=1, help="At most N rows."),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        Option("--sort", metavar="COLUMN", help="By this column; -COLUMN: largest first."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        Option("--columns", "-c", metavar="A,B,...", help="Only these columns, in this order."),
+    ] = None,
+    format: Annotated[  # noqa: A002
+        Format,
+        Option("--format", "-f", metavar="FORMAT", help="table, json, jsonl, csv or md."),
+    ] = "table",
+    timeout: Annotated[
+        float,
+        Option("--timeout", metavar="SECONDS", help="Give up after so long."),
+    ] = SECONDS,
+    plot: Annotated[bool, Option("--plot", help="Draw a chart instead of a table.")] = False,
+    list_all: Annotated[
+        bool,
+        Option("--list", "-l", help="List views, queries and tables; with NAME, describe it."),
+    ] = False,
+    raw: Annotated[
+        bool,
+        Option("--raw", help="CSV cells exactly as stored: no guard against formulas in them."),
+    ] = False,
+    no_sync: Annotated[bool, Option("--no-sync", help="Do not take in first what is new.")] = False,
+) -> None:
+    """Answer a question from the database: a view, a canned query or read-only SQL.
+
+    Takes in first what is new in your transcripts, unless a daemon does. Views over time show the
+    last 30 days unless told otherwise. SQL can only read, and is stopped when it takes too long.
+    In CSV, texts that a spreadsheet would compute get a ' before them; JSON is exact.
+
+    \b
+    Examples:
+      ctxdb query --list
+      ctxdb query daily_usage --since 7d
+      ctxdb query daily_usage --plot
+      ctxdb query sessions_overview --project lantern --sort -cost_usd --limit 10
+      ctxdb query tool_errors --since yesterday --columns tool,target,project
+      ctxdb query usage_by_model --since 2026-08 --until 2026-08 --format csv
+      ctxdb query --list file_history
+      ctxdb query sessions_touching -p path src/sync.ts
+      ctxdb query standup
+      ctxdb query "SELECT count(*) FROM messages WHERE text LIKE :what" -p what "%tide%"
+    """
+    if list_all or not what:
+        from ctxdb.query.listing import show_list
+
+        show_list(what, format)
+        return
+    if not timeout > 0:
+        raise UsageError("--timeout wants a number of seconds above 0")
+    if limit is not None and limit >= 2**63:  # more than SQLite can count
+        raise UsageError(f"--limit: {limit} is too large")
+    if plot and format != "table":
+        raise UsageError(f"--plot draws; --format {format} writes: choose one")
+    from ctxdb.config import load
+    from ctxdb.query.build import Ask
+    from ctxdb.query.present import answer
+    from ctxdb.query.run import NOTHING
+
+    text = sys.stdin.read() if what == "-" else what
+    if not text.strip():
+        raise UsageError(NOTHING)
+    ask = Ask(
+        text,
+        dict(_pair(one) for one in param or ()),
+        since,
+        until,
+        project,
+        session,
+        model,
+        limit,
+        sort,
+        columns,
+    )
+    config = load(ctx.db)
+    if not no_sync:
+        from ctxdb.query.fresh import freshen
+
+        freshen(config, named=ctx.db is not None)
+    answer(ask, config.db_path, format, seconds=timeout, plot=plot, raw=raw)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise UsageError(f"-p wants a name and a value: -p {text} VALUE")
+    return name.lstrip(":"), value

@@ -1,0 +1,284 @@
+"""What is waiting, into the database: turn after turn, whatever is wrong with file or database."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ctxdb.daemon.database import (
+    WAL_BYTES,
+    WAL_TRUNCATE_BYTES,
+    WAL_WARN_BYTES,
+    Database,
+    Outdated,
+    Trouble,
+    trouble_of,
+)
+from ctxdb.daemon.health import Health
+from ctxdb.daemon.logs import Log
+from ctxdb.daemon.queue import Queue, Waiting
+from ctxdb.daemon.rescan import Rescan
+from ctxdb.daemon.slice import Limits, Turn
+from ctxdb.errors import CtxdbError, NewerSchema, is_of_the_machine
+from ctxdb.files.walk import Scan
+from ctxdb.ingest.plan import utc_now
+
+FIRST_WAIT_SECONDS = 0.05
+LAG_MINUTES = 5
+FIRST_RETRY_SECONDS = 1.0  # of a file that could not be read, for a reason that may pass
+MOST_RETRY_SECONDS = 300.0
+
+
+@dataclass(slots=True)
+class Retry:
+    """When a file that could not be read is looked at again though it has not changed."""
+
+    wait: float
+    at: float
+
+
+@dataclass(slots=True)
+class Intake:
+    """The queue, the database, and what to do when they do not come together."""
+
+    database: Database
+    rescan: Rescan
+    health: Health
+    log: Log
+    make_turn: Callable[[sqlite3.Connection, Limits], Turn] = Turn
+    queue: Queue = field(default_factory=Queue)
+    found: Scan | None = None  # a walk whose result the database has not seen yet
+    wants_walk: bool = False  # the database may be another one: everything is to be looked at
+    has_looked: bool = False  # the database has seen a walk since it was opened
+    is_doubtful: bool = False  # another program has changed it: it may be behind a walk that it saw
+    unsettled: bool = False  # what a walk found is not all read yet
+    trouble: Trouble | None = None
+    retry_at: float = 0.0
+    wait: float = 0.0
+    one_by_one: int = 0  # so many turns take one file: one of them makes a turn fail
+    retries: dict[str, Retry] = field(default_factory=dict)
+    wrote_at: float | None = None  # when something was last stored and not yet checkpointed
+    unsaved_since: float | None = None  # and when first
+    lags: dict[int, float] = field(default_factory=dict)  # minute -> the longest
+
+    @property
+    def has_work(self) -> bool:
+        """True when a turn could do something."""
+        return (
+            self.found is not None
+            or len(self.queue) > 0
+            or self.unsettled
+            or not self.database.is_open
+        )
+
+    def step(self) -> None:
+        """Do one turn, or say why not and when to try again.
+
+        Raises Outdated or NewerSchema when it is for another version of ctxdb to go on.
+        """
+        try:
+            if not self._is_ready():
+                pass  # nothing can be said of it before everything was looked at
+            elif self.found is not None:
+                self._find(self.found)
+            elif len(self.queue):
+                self._take()
+            elif self.unsettled:
+                Turn(self.database.conn).settle()
+                self.unsettled = False
+                self.database.note()
+            self.health.wal_bytes = self.database.wal_bytes()
+            self._went_well()
+        except (Outdated, NewerSchema):
+            raise  # nothing that waiting would help
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self._failed(e)
+
+    def check(self) -> None:
+        """See that the database is still the one that was opened."""
+        try:
+            if not self._is_ready():
+                self._went_well()
+            elif self.database.was_changed_by_others():
+                self.is_doubtful = True
+        except (Outdated, NewerSchema):
+            raise
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self._failed(e)
+
+    # -- turns ---------------------------------------------------------------------------------
+
+    def _is_ready(self) -> bool:
+        """False when the database was opened anew: then everything has to be looked at first."""
+        if self.database.is_open:
+            changed = self.database.changed()
+            if changed is None and self.database.has_other_steps():
+                changed = "another version of ctxdb has changed the database's schema"
+            if changed is None:
+                return True
+            self.log.say(f"{changed}; opening what is there now")
+            self._note_error(changed)
+            self.database.drop()
+        self.database.open()
+        self.rescan.forget()
+        self.found = None
+        self.has_looked = False
+        self.wants_walk = True
+        return False
+
+    def _find(self, found: Scan) -> None:
+        turn = Turn(self.database.conn)
+        files = turn.find(found)
+        self.database.note()
+        self.found = None
+        self.has_looked = True
+        self.unsettled = self.unsettled or turn.has_changes
+        self.queue.add_backlog(files, time.monotonic())
+        self._try_later(turn)
+        for path, why in found.unreadable:
+            self.log.trouble(f"unreadable {path}", f"cannot read {path}: {why}")
+        for problem in turn.report.problems:
+            self.log.trouble(f"file {problem}", f"cannot read {problem}")
+
+    def _take(self) -> None:
+        waiting = self.queue.take()
+        if self.one_by_one > 0:
+            self.one_by_one -= 1
+            self.queue.put_back(waiting[1:])
+            del waiting[1:]
+        turn = self.make_turn(self.database.conn, Limits())
+        try:
+            report = turn.take([one.file for one in waiting])
+        except Exception as e:
+            if is_of_the_machine(e):
+                self.queue.put_back(waiting)
+                raise
+            self._isolate(waiting, e)  # whatever a file holds, the others go on
+            return
+        self.database.note()
+        unfinished, unreached = set(turn.unfinished), set(turn.unreached)
+        self.queue.put_off(one for one in waiting if one.file.path in unfinished)
+        self.queue.put_back(one for one in waiting if one.file.path in unreached)
+        for one in waiting:
+            if one.file.path not in unreached and one.file.path not in turn.failed:
+                self.retries.pop(one.file.path, None)
+        self._try_later(turn)
+        for problem in report.problems:
+            self.log.trouble(f"file {problem}", f"cannot read {problem}")
+        if report.lines_read:
+            left = unfinished | unreached
+            self._count(report.lines_read, report.bytes_read, waiting, left)
+
+    def _isolate(self, waiting: list[Waiting], error: Exception) -> None:
+        """A turn failed for what a file holds: find the one, and leave it for a while."""
+        if len(waiting) > 1:
+            self.queue.put_back(waiting)
+            self.one_by_one = len(waiting)
+            return
+        path = waiting[0].file.path
+        # Its kind, not its words: they may quote the transcript.
+        text = f"{path}: {type(error).__name__}; left alone for a while"
+        self._retry(path)
+        self._note_error(text)
+        self.log.trouble(f"file {path}", text)
+
+    def _count(self, lines: int, size: int, waiting: list[Waiting], left: set[str]) -> None:
+        health = self.health
+        now = time.monotonic()
+        self.wrote()
+        health.lines += lines
+        health.bytes += size
+        health.turns += 1
+        health.last_read_at = utc_now()
+        done = [one.since for one in waiting if one.file.path not in left and one.is_fresh]
+        if done:
+            lag = (now - min(done)) * 1000
+            health.lag_ms = round(lag, 1)
+            minute = int(now // 60)
+            self.lags = {m: most for m, most in self.lags.items() if minute - m < LAG_MINUTES}
+            self.lags[minute] = max(lag, self.lags.get(minute, 0.0))
+            health.max_lag_ms = round(max(self.lags.values()), 1)
+
+    # -- files that could not be read ----------------------------------------------------------
+
+    @property
+    def retry_file_at(self) -> float:
+        """When the next of them is to be looked at."""
+        return min((one.at for one in self.retries.values()), default=math.inf)
+
+    def retry_files(self, now: float) -> None:
+        """Have those looked at again whose time has come."""
+        due = [path for path, one in self.retries.items() if one.at <= now]
+        files = self.rescan.look_again_at(due)
+        self.queue.add(files, now)
+        for path in due:
+            self.retries[path].at = math.inf  # until its turn says more
+        for path in set(due).difference(file.path for file in files):
+            del self.retries[path]  # gone
+
+    def retry_all_files(self) -> None:
+        """Have all of them looked at again."""
+        for one in self.retries.values():
+            one.at = 0.0
+
+    def _try_later(self, turn: Turn) -> None:
+        """Look again, at longer and longer intervals, where what was wrong may pass."""
+        for path, may_pass in turn.failed.items():
+            self._retry(path, may_pass=may_pass)
+
+    def _retry(self, path: str, *, may_pass: bool = True) -> None:
+        old = self.retries.get(path)
+        wait = FIRST_RETRY_SECONDS if old is None else min(old.wait * 2, MOST_RETRY_SECONDS)
+        at = time.monotonic() + wait if may_pass else math.inf
+        self.retries[path] = Retry(wait, at)
+
+    # -- trouble -------------------------------------------------------------------------------
+
+    def _failed(self, error: BaseException) -> None:
+        trouble = trouble_of(error)
+        if self.trouble is None or self.trouble.kind != trouble.kind:
+            self.wait = 0.0
+            self._note_error(trouble.text)
+        self.trouble = trouble
+        self.wait = min(max(self.wait * 2, FIRST_WAIT_SECONDS), trouble.wait)
+        self.retry_at = time.monotonic() + self.wait
+        self.log.trouble(trouble.kind, f"{trouble.text}; will try again")
+        if trouble.kind not in ("locked", "full"):
+            self.database.drop()  # what is cached may be wrong
+
+    def _went_well(self) -> None:
+        if self.trouble is not None:
+            self.log.over(self.trouble.kind, "the database can be written to again")
+        self.trouble = None
+        self.wait = self.retry_at = 0.0
+
+    def _note_error(self, text: str) -> None:
+        self.health.errors += 1
+        self.health.last_error = text
+        self.health.last_error_at = utc_now()
+
+    # -- the log of SQLite ---------------------------------------------------------------------
+
+    def checkpoint(self) -> None:
+        """Keep the -wal small; a reader that stays holds it up, and then the next time does."""
+        self.wrote_at = self.unsaved_since = None
+        if not self.database.is_open or self.database.changed() is not None:
+            self.check()
+            return
+        size = self.database.wal_bytes()
+        is_done = not size or self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
+        left = self.health.wal_bytes = self.database.wal_bytes()
+        if left >= WAL_WARN_BYTES:
+            text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
+            self.log.trouble("wal", text)
+            self._note_error(text)
+        if left >= WAL_BYTES and not is_done:
+            self.wrote()  # try again; what was only not made shorter is written over from now on
+
+    def wrote(self) -> None:
+        """Something was stored, and is to be moved from the log into the database."""
+        self.wrote_at = time.monotonic()
+        self.unsaved_since = self.unsaved_since or self.wrote_at

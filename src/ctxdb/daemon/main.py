@@ -1,0 +1,326 @@
+"""The daemon from start to end: lock, signals, health, and the loop between them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sqlite3
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ctxdb import __version__
+from ctxdb.daemon import health as beats
+from ctxdb.daemon.database import Database, Outdated, trouble_of
+from ctxdb.daemon.health import Health
+from ctxdb.daemon.hints import Hints, Wakeup
+from ctxdb.daemon.intake import Intake
+from ctxdb.daemon.loop import Loop
+from ctxdb.daemon.notify import Notifier
+from ctxdb.daemon.rescan import Rescan
+from ctxdb.daemon.watch import Watcher
+from ctxdb.errors import CtxdbError, LockHeld, NewerSchema
+from ctxdb.ingest.first_sync import remove_unfinished
+from ctxdb.ingest.plan import utc_now
+from ctxdb.lock import WriterLock
+from ctxdb.memory import give_back
+from ctxdb.store.version import fingerprint
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ctxdb.config import Config
+    from ctxdb.daemon.logs import Log
+
+WRITE_SECONDS = 1.0  # between two writings of the health file, unless the state changes
+LOCK_SECONDS = 0.25  # between two tries for the lock
+MOST_SECONDS = 60.0  # between two rounds
+MAX_FAILURES = 20  # in a row
+INTERRUPTED = 130
+
+
+class Daemon:
+    """One database, kept up to date until told to stop."""
+
+    def __init__(
+        self,
+        config: Config,
+        log: Log,
+        *,
+        wait: bool = False,
+        on_terminal: bool = False,
+        given_roots: list[str] | None = None,
+    ) -> None:
+        fingerprint()  # of the version that this process is
+        self.config = config
+        self.log = log
+        self.wait = wait
+        self.on_terminal = on_terminal  # then it ends with its terminal
+        self.wakeup = Wakeup()
+        self.stop_signal = 0
+        self.rescan_asked = False
+        self.notifier = Notifier()
+        pid = os.getpid()
+        self.health = Health(
+            pid=pid,
+            process_started=beats.process_started(pid),
+            version=__version__,
+            database=str(config.db_path),
+            roots=list(config.roots),
+            given_roots=given_roots,
+            started_at=utc_now(),
+        )
+        self.lock = WriterLock(config.db_path, role="daemon")
+        self.database = Database(config.db_path)
+        self.hints = Hints(self.wakeup)
+        self.rescan = Rescan(config.roots)
+        self.intake = Intake(self.database, self.rescan, self.health, log)
+        self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
+        self._kept_mode = ""
+        self._wrote: Health | None = None
+        self._wrote_at = self._pinged_at = float("-inf")
+        self._was_busy = True
+
+    # -- from outside --------------------------------------------------------------------------
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End after this turn. Safe in a signal handler and from any thread."""
+        self.stop_signal = number
+        self.wakeup.set()
+
+    def _on_stop(self, number: int, _frame: FrameType | None) -> None:
+        if self.stop_signal and number == signal.SIGINT:
+            os._exit(INTERRUPTED)  # asked twice: SQLite takes care of a half-written turn
+        self.stop(number)
+
+    def _on_rescan(self, _number: int, _frame: FrameType | None) -> None:
+        self.rescan_asked = True
+        self.wakeup.set()
+
+    def _take_signals(self) -> None:
+        signal.signal(signal.SIGTERM, self._on_stop)
+        signal.signal(signal.SIGINT, self._on_stop)
+        # Whoever has it ignored (nohup) wants it to stay when the terminal goes.
+        stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or not self.on_terminal
+        signal.signal(signal.SIGHUP, self._on_rescan if stays else self._on_stop)
+        signal.set_wakeup_fd(self.wakeup.fd, warn_on_full_buffer=False)
+
+    # -- from start to end ---------------------------------------------------------------------
+
+    def run(self, ready: Callable[[], None] = lambda: None, *, signals: bool = True) -> int:
+        """Keep the database up to date until a signal comes; return the exit code."""
+        if signals:
+            self._take_signals()
+        if not self._acquire():
+            return self._exit_code()
+        try:
+            self._beat(force=True)
+            if self._open():
+                self._watch(ready)
+            self.health.why = ""  # it was told to end: what it waited for is not the reason
+        except BaseException as e:
+            self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
+            raise
+        finally:
+            self._end()
+        return self._exit_code()
+
+    def _exit_code(self) -> int:
+        return INTERRUPTED if self.stop_signal == signal.SIGINT else 0
+
+    def _acquire(self) -> bool:
+        while not self.stop_signal:
+            try:
+                self.lock.acquire()
+            except LockHeld as e:
+                if not self.wait:
+                    raise
+                self.log.trouble("lock", f"waiting: {e}")
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                remove_unfinished(self.config.db_path)
+                return True
+        return False
+
+    def _regain_lock(self) -> None:
+        """Somebody has removed the lock file, and another process may hold a new one."""
+        self.log.say(f"{self.lock.path} was removed; taking the lock again")
+        self.lock.release()
+        while not self.stop_signal:
+            try:
+                self.lock.acquire()
+            except CtxdbError as e:
+                self.log.trouble("lock", f"waiting: {e}")
+                self._ping()
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                self._beat(force=True)
+                return
+
+    def _open(self) -> bool:
+        """Open the database. Who holds it is waited for; anything else is for the user to mend."""
+        while not self.stop_signal:
+            try:
+                self.database.open()
+            except (CtxdbError, sqlite3.Error) as e:
+                trouble = trouble_of(e)
+                if trouble.kind != "locked":
+                    raise
+                self._say_state("blocked", trouble.text)
+                self.log.trouble(trouble.kind, trouble.text)
+                self._beat()
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                return True
+        return False
+
+    def _watch(self, ready: Callable[[], None]) -> None:
+        self.loop.start()
+        self._say_state("catching_up")
+        self._keep_state()
+        gc.collect()
+        gc.freeze()  # what is imported stays: nobody needs to look through it again
+        self._beat(force=True)
+        self.log.say(f"watching {', '.join(self.config.roots)} for {self.config.db_path}")
+        ready()
+        self.notifier.send("READY=1")
+        failures = 0
+        while not self.stop_signal:
+            if not self.lock.is_kept:
+                self._regain_lock()
+                continue
+            try:
+                self.loop.once(self._until_beat())
+                failures = 0
+            except (Outdated, NewerSchema):
+                raise
+            except Exception as e:
+                failures += 1
+                if failures > MAX_FAILURES:
+                    raise
+                self._survive(e, failures)
+            if self.rescan_asked:
+                self.rescan_asked = False
+                self.log.say("told to look at everything")
+                self.loop.rescan_now()
+            self._note_state()
+            self._beat()
+
+    def _survive(self, error: Exception, failures: int) -> None:
+        """Go on after a bug of ours: the next round looks at everything again."""
+        # Where it happened and of which kind, not its words: they may quote a transcript.
+        frames = traceback.extract_tb(error.__traceback__)
+        where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
+        text = f"{type(error).__name__} at {where}"
+        self.health.errors += 1
+        self.health.last_error, self.health.last_error_at = text, utc_now()
+        self.log.trouble("bug", f"{text}; going on")
+        self.rescan.forget()
+        self.loop.rescan_now()
+        self.wakeup.wait(min(2.0**failures / 10, 30.0))
+
+    def _end(self) -> None:
+        """Leave nothing behind but a log, and a word that it was meant."""
+        with suppress(OSError):
+            self.notifier.send("STOPPING=1")
+        self.loop.watcher.disarm()
+        if self.lock.is_kept and self.database.is_open and self.database.changed() is None:
+            self._say_state("stopped", self.health.why)
+            self._keep_state()
+        self.database.drop()
+        self.health.state = "stopped"
+        if self.lock.is_kept:  # else it may be another daemon's word that would be replaced
+            self._beat(force=True)
+        self.log.say("stopped" + (f": {self.health.why}" if self.health.why else ""))
+        self.lock.release()
+
+    # -- health --------------------------------------------------------------------------------
+
+    def _note_state(self) -> None:
+        intake, health = self.intake, self.health
+        health.pending = len(intake.queue)
+        if intake.trouble is not None:
+            state = "blocked" if intake.trouble.kind == "locked" else "waiting"
+            self._say_state(state, intake.trouble.text)
+        elif intake.found is not None or not intake.has_looked or intake.queue.backlog:
+            self._say_state("catching_up")
+        else:
+            self._say_state("watching")
+            if self._was_busy or health.mode != self._kept_mode:
+                self._keep_state()
+            if self._was_busy:
+                self._was_busy = False
+                self._give_memory_back()
+
+    def _say_state(self, state: str, why: str = "") -> None:
+        if state == "catching_up":
+            self._was_busy = True
+        if (self.health.state, self.health.why) != (state, why):
+            self.health.state, self.health.why, self.health.since = state, why, utc_now()
+
+    def _keep_state(self) -> None:
+        """What someone who has only the database should know; only when it changes."""
+        self._kept_mode = self.health.mode
+        names = ("state", "since", "mode", "mode_reason", "version", "last_error")
+        facts = {name: getattr(self.health, name) for name in names}
+        if self.database.is_open:
+            self.database.keep("daemon", json.dumps(facts))
+            self.intake.wrote()
+
+    def _until_beat(self) -> float:
+        now = time.monotonic()
+        most = MOST_SECONDS
+        if self.health.differs(self._wrote):
+            most = min(most, self._wrote_at + WRITE_SECONDS - now)
+        if self.health.beat_seconds:
+            most = min(most, self._wrote_at + self.health.beat_seconds - now)
+        if self.notifier.watchdog_seconds:
+            most = min(most, self._pinged_at + self.notifier.watchdog_seconds - now)
+        return max(most, 0.0)
+
+    def _ping(self) -> None:
+        now = time.monotonic()
+        every = self.notifier.watchdog_seconds
+        if every and now - self._pinged_at >= every:
+            self._pinged_at = now
+            self.notifier.send("WATCHDOG=1")
+
+    def _beat(self, *, force: bool = False) -> None:
+        self._ping()
+        now = time.monotonic()
+        old = self._wrote
+        if not force:
+            waited = now - self._wrote_at
+            moved = old is None or (old.state, old.mode) != (self.health.state, self.health.mode)
+            due = waited >= self.health.beat_seconds > 0
+            is_known = not self.health.differs(old)
+            if not moved and not due and (is_known or waited < WRITE_SECONDS):
+                return
+        self._wrote_at = now
+        self.health.written, self.health.written_at = time.time(), utc_now()
+        # Each time anew: the runtime folder goes when its user logs out, and comes again.
+        in_runtime = beats.runtime_dir() is not None  # memory, not disk
+        self.health.beat_seconds = beats.BEAT_SECONDS if in_runtime else 0.0
+        self._wrote = _copy(self.health)
+        path = beats.health_path(self.config.db_path)
+        try:
+            beats.write(path, self.health)
+        except OSError as e:
+            self.log.trouble("health", f"{path}: {e.strerror}")
+
+    def _give_memory_back(self) -> None:
+        """After much reading, when it is quiet: a daemon that waits needs little."""
+        with suppress(sqlite3.Error):
+            self.database.conn.execute("PRAGMA shrink_memory")
+        give_back()
+
+
+def _copy(health: Health) -> Health:
+    from dataclasses import replace
+
+    return replace(health, roots=list(health.roots), missing_roots=list(health.missing_roots))

@@ -1,0 +1,101 @@
+"""How the daemon is, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctxdb.daemon.health import Health, read, running
+from ctxdb.formatting import day_and_time
+from ctxdb.progress import human_bytes
+
+STATES = {
+    "starting": "starting",
+    "catching_up": "catching up",
+    "watching": "watching",
+    "blocked": "blocked by another writer",
+    "waiting": "waiting",
+}
+SHOWN_UNREADABLE = 4
+
+
+@dataclass(slots=True)
+class DaemonReport:
+    """The daemon of one database."""
+
+    health: Health | None  # of the last one, if none is running
+    running: bool
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs: all of them, None for what no daemon has told."""
+        told = dict.fromkeys(Health().as_dict()) if self.health is None else self.health.as_dict()
+        return {"running": self.running, **told, "state": self.state}
+
+    @property
+    def state(self) -> str:
+        """Of a daemon that did not say that it ends: killed, whatever it said last."""
+        if self.health is None:
+            return "stopped"
+        if self.running or self.health.state == "stopped":
+            return self.health.state
+        return "killed"
+
+    def lines(self) -> Iterator[str]:
+        """A few lines, for people."""
+        health = self.health
+        if health is None:
+            yield "Daemon       not running; `ctxdb daemon start` starts it"
+            return
+        if not self.running:
+            if self.state == "killed":
+                how = f"it was killed, last heard of {_at(health.written_at)}"
+            else:
+                how = f"stopped since {_at(health.written_at)}" + (
+                    health.why and f" ({health.why})"
+                )
+            yield f"Daemon       not running: {how}; `ctxdb daemon start` starts it"
+            return
+        yield from _running(health)
+
+
+def _running(health: Health) -> Iterator[str]:
+    state = STATES.get(health.state, health.state)
+    since = f" since {_at(health.since)}" if health.state in ("blocked", "waiting") else ""
+    why = f": {health.why}" if health.why else ""
+    yield f"Daemon       {state}{since}{why} (process {health.pid})"
+    if health.is_late:
+        yield f"             not heard of since {_at(health.written_at)}: it may hang"
+    yield f"             {health.mode} mode" + (
+        f": {health.mode_reason}" if health.mode_reason else f", {health.watches:,} folders watched"
+    )
+    for root in health.missing_roots:
+        yield f"             waits for {root} to be made"
+    for path in health.unreadable[:SHOWN_UNREADABLE]:
+        yield f"             cannot read {path}; `ctxdb daemon logs` says why"
+    if more := health.unreadable[SHOWN_UNREADABLE:]:
+        yield f"             ... nor {len(more):,} more"
+    lag = "" if health.lag_ms is None else f", lag {health.lag_ms:,.0f} ms"
+    most = "" if health.max_lag_ms is None else f" (at most {health.max_lag_ms:,.0f} lately)"
+    yield (
+        f"             {health.lines:,} lines in {health.turns:,} rounds,"  # turns are people's
+        f" {health.pending:,} files waiting{lag}{most}"
+    )
+    lost = f", lost events {health.overflows:,} times" if health.overflows else ""
+    yield f"             {health.events:,} events seen, {health.rescans:,} rescans{lost}"
+    if health.wal_bytes >= 64 << 20:
+        yield f"             the -wal is {human_bytes(health.wal_bytes)}: a reader stays open"
+    if health.last_error:
+        at = f" at {_at(health.last_error_at)}" if health.last_error_at else ""
+        yield f"             last error{at}: {health.last_error}"
+
+
+def _at(timestamp: str) -> str:
+    """As the clock on the wall showed it; people read no UTC anywhere else either."""
+    return day_and_time(timestamp) or timestamp
+
+
+def daemon_report(db_path: Path) -> DaemonReport:
+    """Look for the daemon of that database."""
+    found = running(db_path)
+    return DaemonReport(found or read(db_path), found is not None)

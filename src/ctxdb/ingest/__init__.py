@@ -1,0 +1,1 @@
+"""The way in: from the bytes of transcripts to rows, for sync, daemon and verify alike."""

@@ -1,0 +1,156 @@
+"""The first sync of many transcripts: a database built aside, and put in place when it is whole.
+
+A database that nobody can see yet needs no journal. Whatever ends the building, its file is thrown
+away and the next sync begins again; nothing was promised, so nothing is lost. That saves writing
+every page to the log first, a tenth of the time. What the building leaves out (huge lines, which
+are announced in the database before they are parsed, and files that cannot be read) is read by the
+ordinary pass that follows it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctxdb.files.walk import role_of, scan
+from ctxdb.ingest.plan import Work
+from ctxdb.ingest.run import READ_AHEAD_BYTES, Pass, read_ahead
+from ctxdb.ingest.workers import ReaderProcesses, Task
+from ctxdb.store.connection import SIDE_FILES, open_aside
+from ctxdb.store.schema import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ctxdb.files.walk import Scan
+    from ctxdb.ingest.report import SyncReport
+    from ctxdb.progress import Progress
+    from ctxdb.store.chunk import Chunk
+
+MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
+MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass reads what is left
+
+
+class Building(Pass):
+    """A pass over a database that is thrown away if anything goes wrong.
+
+    The processes that read were started before: they read while the tables are made.
+    """
+
+    def __init__(
+        self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress, reading: Reading
+    ) -> None:
+        super().__init__(conn, roots, progress)
+        self.reading = reading
+
+    def _read_all(self, work: list[Work], total: int) -> None:
+        self._read(work, total)
+
+    def _read(self, work: list[Work], _total: int) -> None:
+        numbers = {path: n for n, path in enumerate(self.reading.paths)}
+        by_task = {numbers[one.found.path]: one for one in work}
+        self._read_ahead(self.reading.processes, by_task)
+
+    def _is_time_to_commit(self) -> bool:
+        return False  # nobody would see it
+
+    def _large(self, one: Work, _offset: int, _mark: bytes | None) -> Iterator[Chunk]:
+        self.lost.add(one.item.file.id)
+        return iter(())
+
+    def _failed(self, one: Work, _error: OSError) -> None:
+        self.lost.add(one.item.file.id)
+
+
+def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | None:
+    """Build the database from what there is; None when the ordinary way is the better one.
+
+    The caller holds the writer lock, and an ordinary pass follows.
+    """
+    if any(os.path.lexists(_beside(path, side)) for side in SIDE_FILES):
+        return None
+    found = _first(scan(roots))
+    if sum(file.size for file in found.files) < MIN_BYTES or (os.cpu_count() or 1) < 2:
+        return None
+    aside = _aside(path)
+    try:
+        report = _fill(aside, found, roots, progress)
+        _put_in_place(aside, path)
+    except Exception:  # noqa: BLE001
+        return None  # the ordinary way will say what is wrong, and keep what it can
+    finally:
+        _remove(aside)
+    return report
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what a building that was killed has left; the caller holds the writer lock."""
+    _remove(_aside(path))
+
+
+def _aside(path: Path) -> Path:
+    return _beside(path, "-building")
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _first(found: Scan) -> Scan:
+    """The files that are read before MAX_BYTES are reached."""
+    size = 0
+    for n, file in enumerate(found.files):
+        size += file.size
+        if size > MAX_BYTES:
+            return replace(found, files=found.files[:n])
+    return found
+
+
+class Reading(NamedTuple):
+    """The processes that read, and what they read."""
+
+    processes: ReaderProcesses
+    paths: list[str]
+
+
+def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) -> SyncReport:
+    tasks = []
+    for file in found.files:
+        role = role_of(file.path, file.root)
+        whose = (role.session_id, role.agent_id)
+        tasks.append(Task(file.path, 0, None, file.size, *whose))
+    with closing(read_ahead(tasks)) as processes, closing(open_aside(aside)) as conn:
+        prepare(conn, aside)
+        reading = Reading(processes, [file.path for file in found.files])
+        return Building(conn, roots, progress, reading).run(found)
+
+
+def _put_in_place(aside: Path, path: Path) -> None:
+    """Give the database its name, all of it on disk; a file that has come meanwhile stays."""
+    fd = os.open(aside, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        aside.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # not every file system knows it
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _remove(aside: Path) -> None:
+    for side in SIDE_FILES:
+        with suppress(OSError):
+            _beside(aside, side).unlink()

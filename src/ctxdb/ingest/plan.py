@@ -1,0 +1,236 @@
+"""Looking at all files by stat, and into those that have changed, for what there is to read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ctxdb.claude.sidecars import read_meta, read_sessions_index
+from ctxdb.files.identity import Verdict, is_renamed, judge, open_regular, same_stat
+from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, store_path
+from ctxdb.ingest.report import SyncReport
+from ctxdb.progress import NullProgress, Progress
+from ctxdb.settle import sessions
+from ctxdb.store import source_files
+from ctxdb.store.connection import write_transaction
+
+MUCH_BYTES = 16 << 20  # to look through again: as long as a second
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+
+
+def utc_now() -> str:
+    """This moment, as transcripts write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@dataclass(slots=True)
+class Work:
+    """A file with something to read."""
+
+    item: source_files.KnownFile
+    found: FoundFile
+    size: int
+    limit: int | None = None  # where it ends for us
+
+
+class Look:
+    """Compares what was found with what is known."""
+
+    progress: Progress = NullProgress()
+
+    def __init__(self, conn: sqlite3.Connection) -> None:
+        self.conn = conn
+        self.report = SyncReport()
+        self.now = utc_now()
+        self.has_changes = False  # a file has come, gone or changed since the last pass
+
+    def _look(self, found: Scan) -> list[Work]:
+        known = source_files.load_present(self.conn)
+        paths = {store_path(file.path)[0]: file for file in found.files}
+        gone = {path: item for path, item in known.items() if path not in paths}
+        known.update(
+            source_files.load_some(self.conn, [path for path in paths if path not in known])
+        )
+        changed = [(path, file) for path, file in paths.items() if differs(known.get(path), file)]
+        new = [file for path, file in changed if path not in known]
+        for item in source_files.load_by_inode(self.conn, new):
+            if item.file.path not in paths:
+                gone[item.file.path] = item
+        by_inode = inodes_of(gone.values())
+        work: list[Work] = []
+        self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
+        again = sum(
+            known[path].file.offset
+            for path, file in changed
+            if path in known and may_be_edited(known[path], file.numbers)
+        )
+        if again > MUCH_BYTES:  # all files, perhaps, have been copied from another disk
+            self.progress.start(again, "Looking for changes")
+        if self.has_changes:
+            with write_transaction(self.conn):
+                for path, file in changed:
+                    if self._can_wait(known.get(path), file):
+                        continue
+                    looked = self._look_at(known.get(path), file, by_inode, gone)
+                    if looked is not None:
+                        work.append(looked)
+                self._vanish(found, gone)
+        return work
+
+    def _can_wait(self, _item: source_files.KnownFile | None, _file: FoundFile) -> bool:
+        """A pass looks at all files at once; the daemon, at some of them in a turn of their own."""
+        return False
+
+    def _look_at(
+        self,
+        item: source_files.KnownFile | None,
+        file: FoundFile,
+        by_inode: dict[tuple[int, int], list[source_files.KnownFile]],
+        gone: dict[str, source_files.KnownFile],
+    ) -> Work | None:
+        """Open a file that looks changed, and say what has happened to it."""
+        try:
+            fd = open_regular(file.path)
+        except FileNotFoundError:
+            return None
+        except OSError as e:
+            self._unreadable(item, file, e)
+            return None
+        try:
+            now = os.fstat(fd)
+            if item is None:
+                old = next(
+                    (
+                        one
+                        for one in by_inode.get(numbers_of(now)[:2], ())
+                        if one.file.path in gone
+                        and is_renamed(one.known, now, fd)
+                        and not _has_both_names(one, now)
+                    ),
+                    None,
+                )
+                if old is not None:
+                    del gone[old.file.path]
+                    source_files.rename_file(self.conn, old, file)
+                    self._read_index(file)
+                    sessions.refresh_file(self.conn, old.file.id)
+                    self.report.renamed_files += 1
+                    item = old
+                else:
+                    item = source_files.add_file(self.conn, file, self.now)
+                    self.report.new_files += 1
+            source_files.forget_unreadable(self.conn, item)
+            verdict = judge(item.known, now, fd)
+            if verdict is not Verdict.REWRITTEN and self._is_edited(item, now):
+                verdict = Verdict.REWRITTEN
+            if verdict is Verdict.REWRITTEN:
+                source_files.begin_again(self.conn, item.file)
+                self.report.rewritten_files += 1
+            elif verdict is Verdict.UNCHANGED or now.st_size <= item.file.offset:
+                source_files.note_stat(self.conn, item.file.id, now, item.file.offset)
+                return None
+            elif not item.file.fresh:
+                self.report.grown_files += 1
+            self._read_sidecars(item, file)
+            return Work(item, file, now.st_size)
+        except OSError as e:
+            self._unreadable(item, file, e)
+            return None
+        finally:
+            os.close(fd)
+
+    def _is_edited(self, item: source_files.KnownFile, now: os.stat_result) -> bool:
+        """Whether a file that may have been written to otherwise than at its end has been.
+
+        Someone has blacked out a password, say: head and tail are as they were, and so is the size.
+        """
+        if not may_be_edited(item, numbers_of(now)):
+            return False
+        from ctxdb.verify.lines import has_same_lines  # seldom needed
+
+        return not has_same_lines(self.conn, item.file.id, self.progress)
+
+    def _unreadable(
+        self, item: source_files.KnownFile | None, file: FoundFile, error: OSError
+    ) -> None:
+        reason = (error.strerror or str(error)).lower()
+        self.report.unreadable_files += 1
+        self.report.problems.append(f"{file.path}: {reason}")
+        if error.errno in NO_DESCRIPTORS:
+            return  # the machine's trouble, not the file's: the next pass tries again
+        if item is None:
+            item = source_files.add_file(self.conn, file, self.now)
+            self.report.new_files += 1
+        source_files.note_unreadable(self.conn, item.file.id, reason, self.now)
+
+    def _vanish(self, found: Scan, gone: dict[str, source_files.KnownFile]) -> None:
+        lost = [
+            item.file
+            for item in gone.values()
+            if item.state != "missing"
+            and covers(found, os.fsdecode(item.open_path), item.known.dev)
+        ]
+        source_files.note_missing(self.conn, lost, self.now)
+        self.report.missing_files = len(lost)
+
+    def _read_sidecars(self, item: source_files.KnownFile, file: FoundFile) -> None:
+        """meta.json beside an agent's file, sessions-index.json beside new transcripts."""
+        if item.file.agent_id is not None:
+            # Whose agent it is may be known only when its first line is read.
+            item.file.facts = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
+        elif item.file.fresh:
+            self._read_index(file)
+
+    def _read_index(self, file: FoundFile) -> None:
+        folder = os.path.dirname(file.path)
+        path = read_sessions_index(folder)
+        if path is not None:
+            self.conn.execute(
+                "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
+                (f"index:{store_path(folder)[0]}", path),
+            )
+
+
+def inodes_of(
+    files: Iterable[source_files.KnownFile],
+) -> dict[tuple[int, int], list[source_files.KnownFile]]:
+    """Files by their inodes. File systems use these again, so that several may have had one."""
+    found: dict[tuple[int, int], list[source_files.KnownFile]] = {}
+    for item in files:
+        if item.known.ino:
+            found.setdefault((item.known.dev, item.known.ino), []).append(item)
+    return found
+
+
+def _has_both_names(item: source_files.KnownFile, now: os.stat_result) -> bool:
+    """Whether a file stands under its old name too: a hard link, the old name in another root.
+
+    With one link, both names are the same place, and the file goes by the one that was asked for.
+    """
+    return now.st_nlink > 1 and os.path.lexists(item.open_path)
+
+
+def may_be_edited(item: source_files.KnownFile, now: tuple[int, int, int, int, int]) -> bool:
+    """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime).
+
+    Of a file that has not grown another inode alone says nothing: copies have one that keep their
+    times, and on some network file systems every file has, each time.
+    """
+    known = item.known
+    dev, ino, size, mtime_ns, ctime_ns = now
+    if not known.offset:
+        return False
+    if size > known.size:  # editors, and sed -i, write another file and give it the name
+        return dev == known.dev and ino != known.ino
+    if mtime_ns != known.mtime_ns:
+        return True
+    return (dev, ino) == (known.dev, known.ino) and ctime_ns != known.ctime_ns
+
+
+def differs(item: source_files.KnownFile | None, file: FoundFile) -> bool:
+    """True unless stat alone proves that nothing has happened to a file."""
+    return item is None or item.state not in ("ok", "partial") or not same_stat(item.known, file)

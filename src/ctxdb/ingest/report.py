@@ -1,0 +1,63 @@
+"""What a pass over the transcripts did, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+
+from ctxdb.formatting import counted
+from ctxdb.progress import human_bytes
+
+
+@dataclass(slots=True)
+class SyncReport:
+    """What a pass did."""
+
+    files: int = 0
+    new_files: int = 0
+    grown_files: int = 0
+    rewritten_files: int = 0
+    renamed_files: int = 0
+    missing_files: int = 0
+    unreadable_files: int = 0
+    lines_read: int = 0
+    bad_lines: int = 0
+    bytes_read: int = 0
+    seconds: float = 0.0
+    missing_roots: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, object]:
+        """Stable names for programs."""
+        return asdict(self)
+
+    def lines(self) -> Iterator[str]:
+        """What it did, for people."""
+        if not self.files and not self.missing_files:
+            yield "No transcripts found."
+            for root in self.missing_roots:
+                yield f"  {root}: no such folder"
+            return
+        if self.lines_read:
+            yield (
+                f"Read {counted(self.lines_read, 'new line')} ({human_bytes(self.bytes_read)})"
+                f" in {self.seconds:.1f} s; looked at {counted(self.files, 'file')}."
+            )
+        else:
+            yield f"Nothing new in {counted(self.files, 'file')} ({self.seconds:.2f} s)."
+        kinds = (
+            ("new", self.new_files),
+            ("grown", self.grown_files),
+            ("rewritten", self.rewritten_files),
+            ("renamed", self.renamed_files),
+            ("gone (rows are kept)", self.missing_files),
+        )
+        if any(n for _, n in kinds):
+            yield "Files: " + ", ".join(f"{n:,} {name}" for name, n in kinds if n) + "."
+        if self.bad_lines:
+            bad = counted(self.bad_lines, "line")
+            yield f"{bad} could not be read; `ctxdb status` tells which."
+        for problem in self.problems[:10]:
+            yield f"Could not read {problem}"
+        if len(self.problems) > 10:
+            yield f"... and {len(self.problems) - 10:,} more"

@@ -1,0 +1,125 @@
+"""Bringing the database up to date with all transcripts, as the only writer."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ctxdb.errors import LockHeld
+from ctxdb.ingest.first_sync import build, remove_unfinished
+from ctxdb.ingest.run import Pass
+from ctxdb.lock import WriterLock, current_writer
+from ctxdb.memory import give_back
+from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
+from ctxdb.store.schema import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ctxdb.config import Config
+    from ctxdb.ingest.report import SyncReport
+    from ctxdb.progress import Progress
+
+OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
+TURN_SECONDS = 0.1  # between two looks whether another writer is done
+
+
+def sync(
+    config: Config,
+    *,
+    wait: bool = False,
+    busy: float = BUSY_SECONDS,
+    progress: Progress,
+    say: Callable[[str], None] = lambda _: None,
+) -> SyncReport:
+    """One pass over all roots, under the writer lock.
+
+    With `wait` another writer is waited for, which is said once. A daemon that reads these roots is
+    none to wait for, it does not end: LockHeld is raised when it has caught up. Programs that hold
+    SQLite's own lock, as an editor may, are waited for `busy` seconds.
+    """
+    with _writing(config, say if wait else None), naming_damage(config.db_path):
+        began = time.monotonic()
+        remove_unfinished(config.db_path)
+        built = build(config.db_path, config.roots, progress)
+        if built is not None:
+            give_back()
+        with closing(open_writer(config.db_path, wait=busy)) as conn:
+            prepare(conn, config.db_path)
+            # Of what a building has left, little or nothing, processes that read ahead are not
+            # worth their memory: forked from this one, they begin with all that this one has.
+            report = Pass(conn, config.roots, progress, ahead=built is None).run()
+            if built is not None:
+                report = _together(built, report)
+                report.seconds = round(time.monotonic() - began, 3)
+            if report.lines_read > OPTIMIZE_LINES:
+                _optimize(conn)
+    return report
+
+
+@contextmanager
+def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[None]:
+    """Hold the writer lock. Without `say` nobody is waited for."""
+    lock = WriterLock(config.db_path)
+    is_said = False
+    while True:
+        try:
+            lock.acquire()
+            break
+        except LockHeld as held:
+            if say is None:
+                raise
+            is_kept = held.is_daemon and _is_kept(config)
+            if is_kept and current_writer(config.db_path) is not None:
+                raise
+            if not is_kept and not is_said:
+                say(_waiting(held))
+                is_said = True
+        time.sleep(TURN_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _is_kept(config: Config) -> bool:
+    """Whether the daemon reads these roots; returns when it has caught up with them."""
+    from ctxdb.daemon.health import running
+
+    while (daemon := running(config.db_path)) is not None:
+        if not set(config.roots) <= set(daemon.roots):
+            return False
+        if daemon.state not in ("starting", "catching_up") or daemon.is_late:
+            break
+        time.sleep(TURN_SECONDS)
+    return True
+
+
+def _waiting(held: LockHeld) -> str:
+    who = "another process" if held.pid is None else f"process {held.pid}"
+    if held.is_daemon:
+        return (
+            f"Waiting for {who}, a daemon that reads other folders; `ctxdb daemon stop` stops it."
+        )
+    return f"Waiting for {who}, which is writing to {held.db_path}."
+
+
+def _together(built: SyncReport, after: SyncReport) -> SyncReport:
+    """What both did. To whoever asked there was nothing before, so no file has grown."""
+    return replace(
+        after,
+        new_files=built.new_files + after.new_files,
+        grown_files=0,
+        lines_read=built.lines_read + after.lines_read,
+        bad_lines=built.bad_lines + after.bad_lines,
+        bytes_read=built.bytes_read + after.bytes_read,
+    )
+
+
+def _optimize(conn: sqlite3.Connection) -> None:
+    with suppress(sqlite3.OperationalError):  # only advice for the planner: next time, then
+        conn.execute("PRAGMA analysis_limit = 400")  # rows per index
+        conn.execute("PRAGMA optimize")

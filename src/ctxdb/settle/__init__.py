@@ -1,0 +1,1 @@
+"""Settle what needs more than one chunk of lines, from stored rows."""

@@ -1,0 +1,55 @@
+"""Pull requests of a session: what its tools made, and what its pr-link entries name besides."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from ctxdb.claude.values import int_of, text_of
+from ctxdb.settle.turns import last_turn, last_turn_by_time
+
+
+def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
+    """A pr-link is re-appended again and again: one row for each pull request no tool reports."""
+    import orjson
+
+    for session_id in sorted(sessions):
+        made: dict[int | None, set[str | None]] = {}
+        for number, url in conn.execute(
+            "SELECT pr_number, pr_url FROM git_operations"
+            " WHERE session_id = ? AND kind = 'pr' AND tool_id IS NOT NULL",
+            (session_id,),
+        ):
+            made.setdefault(number, set()).add(url)
+        conn.execute(
+            "DELETE FROM git_operations WHERE session_id = ? AND kind = 'pr' AND tool_id IS NULL",
+            (session_id,),
+        )
+        linked: dict[tuple[int | None, str | None], tuple[str, int | None]] = {}
+        for data, at, file_id, start, stands in conn.execute(
+            "SELECT data, timestamp, source_file_id, byte_start, byte_length > 0 FROM events"
+            # + keeps to the session's index: that of times would go over the links of all sessions.
+            " WHERE session_id = ? AND type = 'pr-link' ORDER BY +timestamp, byte_start",
+            (session_id,),
+        ).fetchall():
+            link = orjson.loads(data)
+            key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
+            if _is_made(key, made) or key in linked or key == (None, None):
+                continue
+            if stands:
+                linked[key] = (at, last_turn(conn, file_id, session_id, start))
+            else:
+                linked[key] = (at, last_turn_by_time(conn, session_id, at))
+        conn.executemany(
+            "INSERT INTO git_operations (session_id, turn_id, kind, pr_number, pr_url, timestamp)"
+            " VALUES (?, ?, 'pr', ?, ?, ?)",
+            [(session_id, turn, *key, at) for key, (at, turn) in linked.items()],
+        )
+
+
+def _is_made(pull: tuple[int | None, str | None], made: dict[int | None, set[str | None]]) -> bool:
+    """Whether a tool has reported it: by number, and by address where both have one."""
+    number, url = pull
+    addresses = made.get(number)
+    if addresses is None:
+        return False
+    return url is None or None in addresses or url in addresses

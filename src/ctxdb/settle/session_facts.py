@@ -1,0 +1,139 @@
+"""One look at everything that the rows of some sessions are made from."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass, field
+
+from ctxdb.store.lookup import look_up
+
+
+@dataclass(slots=True)
+class Part:
+    """What one file tells of a session."""
+
+    file_id: int
+    first_cwd: str | None
+    agent_cwd: str | None
+    git_branch: str | None
+    version: str | None
+    slug: str | None
+    entrypoint: str | None
+    first_at: str | None
+    last_at: str | None
+    main_lines: int
+    forked_session: str | None
+    process_session: str | None
+
+
+@dataclass(slots=True)
+class Seen:
+    """What is stored of one session."""
+
+    exists: bool = False
+    project_id: int | None = None
+    shares_entries: int = 0
+    parts: list[Part] = field(default_factory=list)  # in reading order
+    prompts: list[tuple[int, str]] = field(default_factory=list)  # ordinal, words; the first ten
+    titles: dict[tuple[int, str], str] = field(default_factory=dict)  # by file and kind
+    summaries: list[tuple[int, int, int, str]] = field(default_factory=list)
+    worktrees: list[str] = field(default_factory=list)  # worktree-state entries
+    resumed: str | None = None  # the session that its file began as
+
+
+def look(conn: sqlite3.Connection, sessions: list[str], *, whole: bool = True) -> dict[str, Seen]:
+    """What is stored of these sessions; without `whole`, only what tells their project."""
+    found = {session_id: Seen() for session_id in sessions}
+    for session_id, project_id, shares in look_up(
+        conn,
+        sessions,
+        "SELECT s.id, s.project_id, s.shares_entries FROM j CROSS JOIN sessions s"
+        " ON s.id = j.value",
+    ):
+        seen = found[session_id]
+        seen.exists, seen.project_id, seen.shares_entries = True, project_id, shares
+    for row in look_up(
+        conn,
+        sessions,
+        "SELECT s.session_id, s.source_file_id, s.first_cwd, s.agent_cwd, s.git_branch, s.version,"
+        "  s.slug, s.entrypoint, s.first_at, s.last_at, s.main_lines, s.forked_session,"
+        "  s.process_session"
+        " FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
+        " JOIN source_files f ON f.id = s.source_file_id"
+        " ORDER BY j.key, f.agent_id IS NOT NULL, f.session_id IS NOT s.session_id,"
+        "  s.first_at IS NULL, s.first_at, f.path",
+    ):
+        found[row[0]].parts.append(Part(*row[1:]))
+    for session_id, data in look_up(
+        conn,
+        sessions,
+        "SELECT e.session_id, e.data FROM j CROSS JOIN events e"
+        " ON e.session_id = j.value AND e.type = 'worktree-state'",
+    ):
+        found[session_id].worktrees.append(data)
+    if whole:
+        _look_at_words(conn, found)
+        _look_at_files(conn, found)
+    return found
+
+
+_TITLE = (
+    "(SELECT json_extract(e.data, '$.{key}') FROM events e WHERE e.session_id = s.session_id"
+    "  AND e.type = '{kind}' AND e.source_file_id = s.source_file_id"
+    " ORDER BY e.byte_length > 0 DESC, e.byte_start DESC LIMIT 1)"
+)
+
+
+def _look_at_words(conn: sqlite3.Connection, found: dict[str, Seen]) -> None:
+    for session_id, ordinal, prompt in look_up(
+        conn,
+        found,
+        "SELECT t.session_id, t.ordinal, t.prompt FROM j CROSS JOIN turns t"
+        " ON t.session_id = j.value AND t.ordinal <= 10 ORDER BY j.key, t.ordinal",
+    ):
+        found[session_id].prompts.append((ordinal, prompt))
+    for session_id, file_id, custom, ai in look_up(
+        conn,
+        found,
+        "SELECT s.session_id, s.source_file_id,"
+        f" {_TITLE.format(key='customTitle', kind='custom-title')} AS custom,"
+        f" {_TITLE.format(key='aiTitle', kind='ai-title')} AS ai"
+        " FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
+        " WHERE custom IS NOT NULL OR ai IS NOT NULL",
+    ):
+        for source, text in (("custom", custom), ("ai", ai)):
+            if isinstance(text, str) and text.strip():
+                found[session_id].titles[file_id, source] = text
+
+
+def _look_at_files(conn: sqlite3.Connection, found: dict[str, Seen]) -> None:
+    for session_id, *summary in look_up(
+        conn,
+        found,
+        "SELECT s.leaf_session, coalesce(m.source_file_id, o.source_file_id),"
+        "  coalesce(m.byte_start, o.byte_start), f.session_id IS s.leaf_session, s.summary"
+        " FROM j CROSS JOIN _summaries s ON s.leaf_session = j.value"
+        " JOIN events e ON e.id = s.event_id"
+        " JOIN source_files f ON f.id = e.source_file_id"
+        " LEFT JOIN messages m ON m.uuid = s.leaf_uuid"
+        " LEFT JOIN message_copies c ON m.id IS NULL AND c.uuid = s.leaf_uuid"
+        " LEFT JOIN messages o ON o.id = c.message_id",
+    ):
+        file_id, start, own, text = summary
+        found[session_id].summaries.append((file_id, -1 if start is None else start, own, text))
+    # An old resume copies history into a new file: the user lines in it keep the old session.
+    for session_id, other in look_up(
+        conn,
+        found,
+        "SELECT own.session_id, other.session_id FROM j"
+        " CROSS JOIN _session_files own ON own.session_id = j.value"
+        " JOIN source_files f ON f.id = own.source_file_id AND f.agent_id IS NULL"
+        " CROSS JOIN _session_files other ON other.source_file_id = own.source_file_id"
+        "  AND other.session_id <> own.session_id"
+        " WHERE other.first_user_at < coalesce(own.first_user_at, 1 << 62)"
+        "  AND (own.main_lines OR EXISTS (SELECT 1 FROM message_copies c"
+        "   WHERE c.source_file_id = own.source_file_id AND c.session_id = own.session_id))"
+        " ORDER BY j.key, other.last_user_at DESC, other.session_id",
+    ):
+        if found[session_id].resumed is None:
+            found[session_id].resumed = other
