@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES = (
-    'SELECT id, path, path_bytes, "offset", mark, agent_id FROM source_files WHERE session_id = ?'
+    'SELECT f.id, f.path, b.path_bytes, f."offset", b.mark, f.agent_id FROM source_files f'
+    " JOIN _file_marks b ON b.source_file_id = f.id WHERE f.session_id = ?"
     " ORDER BY agent_id IS NOT NULL, agent_id, id"
 )
 _ENTRIES = """
@@ -73,9 +74,9 @@ class Sources:
     def _lines_among_others(self) -> Iterator[bytes]:
         """A session without a file of its own: its lines in the files of others."""
         rows = self._conn.execute(
-            "SELECT m.id, m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 0"
-            " FROM messages m"
-            " JOIN source_files f ON f.id = m.source_file_id WHERE m.session_id = ?"
+            "SELECT m.id, m.uuid, f.path, b.path_bytes, m.byte_start, m.byte_length, 0"
+            " FROM messages m JOIN source_files f ON f.id = m.source_file_id"
+            " JOIN _file_marks b ON b.source_file_id = f.id WHERE m.session_id = ?"
             " ORDER BY m.source_file_id, m.byte_start",
             (self._session_id,),
         ).fetchall()
