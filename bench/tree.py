@@ -47,7 +47,7 @@ class Tree:
     def __init__(self, name: str, checkout: Path, folder: Path) -> None:
         self.name = name
         self.folder = folder
-        home = folder / "home"
+        home = folder / f"home-{name}"
         home.mkdir(parents=True, exist_ok=True)
         # PYTHONDONTWRITEBYTECODE alone would triple the time that a cold start takes.
         drop = ("CTXDB_", "CLAUDE_", "XDG_CONFIG_", "XDG_DATA_", "XDG_STATE_", "PYTHON")
