@@ -1,0 +1,111 @@
+"""The first sync at several sizes: whether a byte costs more in a large corpus.
+
+    python bench/scale.py [--sizes 500,1000,2000,4000] [--keep FOLDER]
+
+The goal: four times the bytes take at most five times as long. Memory is sampled four times a
+second in the same run. Corpora are made where they are missing, and kept with --keep.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import corpus
+from baseline import baseline
+from run import MEMORY_MB, show
+from tree import CHECKOUT, Cost, Tree, bytes_of, remove, workplace
+
+SIZES = "500,1000,2000,4000"  # MB
+TIMES = 5.0  # as long, for four times the bytes
+SAMPLE_SECONDS = 0.25
+ROOM = 2.5  # of the largest corpus, for its database while it is built
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One size."""
+
+    megabytes: int  # as asked for
+    size: int  # bytes
+    cost: Cost
+
+
+def measure(tree: Tree, folder: Path, megabytes: int) -> Found:
+    """Make the corpus, sync it, print."""
+    root = corpus.write(folder, megabytes << 20)
+    files, size = corpus.size_of(root)
+    if size > os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 2:
+        print("  the files may not stay in the page cache", flush=True)
+    db = folder / "scale.db"
+    base = baseline(root)
+    cost = tree.first_sync(db, root, sample_seconds=SAMPLE_SECONDS)
+    show(
+        f"{size / 1e6:,.0f} MB",
+        f"wall {cost.wall:.1f} s, cpu {cost.cpu:.1f} s, {size / 1e6 / cost.wall:.1f} MB/s,"
+        f" cpu / baseline {cost.cpu / base.cpu:.1f}, wall / baseline {cost.wall / base.wall:.1f},"
+        f" database / source {bytes_of(db) / size:.2f}, {files:,} files",
+    )
+    show(
+        "",
+        f"peak memory {cost.memory_mb:.0f} MB",
+        f"under {MEMORY_MB} MB",
+        reached=cost.memory_mb < MEMORY_MB,
+    )
+    remove(db)
+    return Found(megabytes, size, cost)
+
+
+def compare(found: Sequence[Found]) -> None:
+    """Print how much longer four times the bytes take."""
+    pairs = [(a, b) for a, b in combinations(found, 2) if b.megabytes == 4 * a.megabytes]
+    if not pairs and len(found) > 1:
+        pairs = [(found[0], found[-1])]
+    for a, b in pairs:
+        wall = _per_four_times(a, b, b.cost.wall / a.cost.wall)
+        cpu = _per_four_times(a, b, b.cost.cpu / a.cost.cpu)
+        show(
+            "per 4x bytes",
+            f"wall {wall:.2f} times, cpu {cpu:.2f} times   ({a.megabytes} to {b.megabytes} MB)",
+            f"at most {TIMES:.0f}",
+            reached=max(wall, cpu) <= TIMES,
+        )
+
+
+def _per_four_times(a: Found, b: Found, ratio: float) -> float:
+    """The corpora have whole repetitions, so one is seldom exactly four times the other."""
+    return float(4 ** (math.log(ratio) / math.log(b.size / a.size)))
+
+
+def check_room(folder: Path, sizes: Sequence[int]) -> None:
+    """Exit if the disk is too small."""
+    missing = [mb for mb in sizes if not (folder / f"projects-{mb}mb" / ".done").exists()]
+    needed = int((sum(missing) + ROOM * max(sizes)) * (1 << 20))
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        sys.exit(f"{folder} has {free / 1e9:.1f} GB free, and {needed / 1e9:.1f} GB are needed")
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure each size."""
+    parser = argparse.ArgumentParser(description="The first sync at several sizes.")
+    parser.add_argument("--sizes", default=SIZES, help=f"in MB, with commas [{SIZES}]")
+    parser.add_argument("--keep", type=Path, help="keep corpora here between runs")
+    options = parser.parse_args(words)
+    sizes = sorted(int(word) for word in options.sizes.split(","))
+    with workplace(options.keep) as folder:
+        check_room(folder, sizes)
+        tree = Tree("now", CHECKOUT, folder)
+        print("first sync by size", flush=True)
+        compare([measure(tree, folder, size) for size in sizes])
+
+
+if __name__ == "__main__":
+    main()
