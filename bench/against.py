@@ -145,8 +145,7 @@ def checked_out(rev: str, folder: Path) -> Iterator[tuple[str, Path]]:
     name = asked.stdout.strip()
     path = folder / f"tree-{name}"
     _git("worktree", "remove", "--force", str(path))  # of a run that was killed
-    _git("worktree", "prune")
-    added = _git("worktree", "add", "--detach", str(path), name)
+    added = _git("worktree", "add", "--force", "--detach", str(path), name)
     if added.returncode:
         sys.exit(added.stderr)
     try:
