@@ -3,7 +3,9 @@
     python bench/scale.py [--sizes 500,1000,2000,4000] [--keep FOLDER]
 
 The goal: four times the bytes take at most five times as long. Memory is sampled four times a
-second in the same run. Corpora are made where they are missing, and kept with --keep.
+second in the same run. The baseline of each size is measured before and after it: if that takes
+more than four times as long too, the machine was busy. Corpora are made where they are missing, and
+kept with --keep.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import math
 import os
 import shutil
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +39,7 @@ class Found:
     megabytes: int  # as asked for
     size: int  # bytes
     cost: Cost
+    base: Cost
 
 
 def measure(tree: Tree, folder: Path, megabytes: int, rounds: int) -> Found:
@@ -45,8 +49,17 @@ def measure(tree: Tree, folder: Path, megabytes: int, rounds: int) -> Found:
     if size > os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 2:
         print("  the files may not stay in the page cache", flush=True)
     db = folder / "scale.db"
-    base = _least([baseline(root) for _ in range(rounds)])
-    cost = _least([tree.first_sync(db, root, sample_seconds=SAMPLE_SECONDS) for _ in range(rounds)])
+    bases, costs = [baseline(root)], []
+    for _ in range(rounds):
+        costs.append(tree.first_sync(db, root, sample_seconds=SAMPLE_SECONDS))
+        bases.append(baseline(root))
+    cost = _least(costs)
+    # Before and after, because a busy machine changes in the minutes of a large sync.
+    base = Cost(
+        statistics.mean(cost.wall for cost in bases),
+        statistics.mean(cost.cpu for cost in bases),
+        0.0,
+    )
     show(
         f"{size / 1e6:,.0f} MB",
         f"wall {cost.wall:.1f} s, cpu {cost.cpu:.1f} s, {size / 1e6 / cost.wall:.1f} MB/s,"
@@ -60,7 +73,7 @@ def measure(tree: Tree, folder: Path, megabytes: int, rounds: int) -> Found:
         reached=cost.memory_mb < MEMORY_MB,
     )
     remove(db)
-    return Found(megabytes, size, cost)
+    return Found(megabytes, size, cost, base)
 
 
 def _least(costs: Sequence[Cost]) -> Cost:
@@ -80,9 +93,11 @@ def compare(found: Sequence[Found]) -> None:
     for a, b in pairs:
         wall = _per_four_times(a, b, b.cost.wall / a.cost.wall)
         cpu = _per_four_times(a, b, b.cost.cpu / a.cost.cpu)
+        base = _per_four_times(a, b, b.base.cpu / a.base.cpu)
         show(
             "per 4x bytes",
-            f"wall {wall:.2f} times, cpu {cpu:.2f} times   ({a.megabytes} to {b.megabytes} MB)",
+            f"wall {wall:.2f} times, cpu {cpu:.2f} times, baseline cpu {base:.2f} times"
+            f"   ({a.megabytes} to {b.megabytes} MB)",
             f"at most {TIMES:.0f}",
             reached=max(wall, cpu) <= TIMES,
         )
