@@ -1,14 +1,14 @@
 -- When does the work happen: turns, tokens and cost by weekday and hour of local time?
---   weekday: Mon to Sun
---   hour: 0 to 23
---   turns: human requests that began in that hour
---   requests: billed requests
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD; NULL when no request has a price
---   weekday_number: 1 for Monday to 7 for Sunday
+--   weekday (text): Mon to Sun
+--   hour (number): 0 to 23
+--   turns (number): human requests that began in that hour
+--   requests (number): billed requests
+--   requests_unpriced (number, detail): of these, requests without a price: cost_usd is without them
+--   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output alone
+--   cost_usd (money, always): cost in USD; NULL when no request has a price
+--   weekday_number (id, detail): 1 for Monday to 7 for Sunday
 -- filters: since=turns.started_at,_costs.timestamp project=turns.session_id,_costs.session_id session=turns.session_id,_costs.session_id
 -- example: ctxdb query activity_by_hour --since 90d
 WITH hours AS (

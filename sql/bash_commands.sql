@@ -1,16 +1,16 @@
 -- Which shell commands were run, where, and how did they end?
---   started_at: when, newest first
---   project: name of the project
---   command: the command
---   description: what the agent said it is for
---   status: ok, error, rejected, interrupted or pending
---   exit_code: 0 for a command that ended well, NULL where it is not known
---   duration_ms: from call to result, approval included
---   result_bytes: size of the output
---   session_id: the session
---   turn_id: the human request that led to it
---   agent_id: the agent that ran it, NULL for the main thread
---   tool_use_id: the call's own id
+--   started_at (time): when, newest first
+--   project (text): name of the project
+--   command (text, about): the command
+--   description (text): what the agent said it is for
+--   status (text): ok, error, rejected, interrupted or pending
+--   exit_code (id): 0 for a command that ended well, NULL where it is not known
+--   duration_ms (number): from call to result, approval included
+--   result_bytes (bytes): size of the output
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request that led to it
+--   agent_id (id, detail): the agent that ran it, NULL for the main thread
+--   tool_use_id (id, detail): the call's own id
 -- filters: since=started_at project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query bash_commands --project lantern --limit 20

@@ -1,21 +1,22 @@
 -- Which commits were made, because of what, with which files, and what did the turn cost?
---   timestamp: when, newest first
---   project: name of the project
---   sha: the commit, as git or the client names it
---   branch: the branch, where it is known
---   subject: first line of its message, where git printed it
---   prompt: the human request that led to it
---   files_changed: files that were changed in this turn since its last commit; where nobody asked, in what the session did without a turn
---   files: their paths
---   cost_usd: cost of the whole turn in USD, or of what the session did without one; commits of one turn share it
---   turn_commits: how many commits that turn made
---   requests: billed requests of the turn
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: tokens of the turn
---   session_id: the session
---   turn_id: the turn
---   tool_use_id: the call that made it
+--   timestamp (time): when, newest first
+--   project (text): name of the project
+--   sha (text, always): the commit, as git or the client names it
+--   branch (text): the branch, where it is known
+--   subject (text, about): first line of its message, where git printed it
+--   prompt (text, about): the human request that led to it
+--   files_changed (number): files that were changed in this turn since its last commit; where nobody asked, in what the session did without a turn
+--   files (text): their paths
+--   cost_usd (money, always): cost of the whole turn in USD, or of what the session did without one; commits of one turn share it
+--   turn_commits (number): how many commits that turn made
+--   requests (number): billed requests of the turn
+--   requests_unpriced (number, detail): of these, requests without a price: cost_usd is without them
+--   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   total_tokens (tokens, always): tokens of the turn
+--   session_id (id, always): the session
+--   turn_id (id, detail): the turn
+--   tool_use_id (id, detail): the call that made it
+-- rows share requests: the commits of one turn have the requests of that turn in common
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query commits --limit 10
 WITH made AS (

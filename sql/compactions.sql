@@ -1,17 +1,17 @@
 -- When was a conversation compacted, why, and how much of it was left?
---   timestamp: when, newest first
---   project: name of the project
---   kind: compact (the conversation became a summary) or microcompact (old tool results were dropped)
---   trigger: auto or manual
---   tokens_before: size of the context before
---   tokens_after: and after, where the client says so
---   tokens_saved: tokens before minus after, or as the client says
---   duration_ms: how long it took, where the client says so
---   summary: the summary that took the conversation's place
---   title: the session's title
---   session_id: the session
---   turn_id: the human request during which it happened
---   message_id: the entry that marks it
+--   timestamp (time): when, newest first
+--   project (text): name of the project
+--   kind (text): compact (the conversation became a summary) or microcompact (old tool results were dropped)
+--   trigger (text): auto or manual
+--   tokens_before (tokens): size of the context before
+--   tokens_after (tokens): and after, where the client says so
+--   tokens_saved (tokens): tokens before minus after, or as the client says
+--   duration_ms (number): how long it took, where the client says so
+--   summary (text): the summary that took the conversation's place
+--   title (text, about): the session's title
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request during which it happened
+--   message_id (id, detail): the entry that marks it
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query compactions --limit 10
 SELECT m.timestamp, p.name AS project, CASE m.subtype WHEN 'compact_boundary' THEN 'compact' ELSE 'microcompact' END AS kind,

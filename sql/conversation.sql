@@ -1,20 +1,20 @@
 -- How did a session go: prompts, replies and calls in reading order, those shared with an earlier session included?
---   session_id: the session that is read
---   source_file_id: reading order: file; an agent has one of its own
---   byte_start: reading order: place in the file
---   timestamp: when
---   agent_id: the agent, NULL for the main thread
---   kind: prompt, command, shell, queued, sdk (as turns.kind), reply, thinking, call, or another kind of message
---   text: what was said
---   tool: the tool that was called
---   target: what the call was about
---   status: how the call ended: ok, error, rejected, interrupted or pending
---   duration_ms: from call to result, approval included
---   result: what the call returned, its first 1,000 characters
---   turn_id: the human request it belongs to
---   message_id: the message, NULL for a prompt that waited in the queue
---   tool_use_id: the call's own id
---   is_copy: 1 when an earlier session owns the message
+--   session_id (id, always): the session that is read
+--   source_file_id (id, detail): reading order: file; an agent has one of its own
+--   byte_start (id, detail): reading order: place in the file
+--   timestamp (time): when
+--   agent_id (id, detail): the agent, NULL for the main thread
+--   kind (text): prompt, command, shell, queued, sdk (as turns.kind), reply, thinking, call, or another kind of message
+--   text (text, about): what was said
+--   tool (text): the tool that was called
+--   target (text, outcome): what the call was about
+--   status (text): how the call ended: ok, error, rejected, interrupted or pending
+--   duration_ms (number): from call to result, approval included
+--   result (text): what the call returned, its first 1,000 characters
+--   turn_id (id, detail): the human request it belongs to
+--   message_id (id, detail): the message, NULL for a prompt that waited in the queue
+--   tool_use_id (id, detail): the call's own id
+--   is_copy (number, detail): 1 when an earlier session owns the message
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query conversation --session 8e52 --columns timestamp,kind,text,tool,target,status
 SELECT m.session_id AS session_id, m.source_file_id AS source_file_id, m.byte_start AS byte_start, m.timestamp AS timestamp, m.agent_id AS agent_id,

@@ -1,17 +1,17 @@
 -- Which files are read and changed most, by how many sessions, and when last?
---   project: name of the project
---   path: the file
---   relative_path: path below the project's folder, NULL outside of it
---   reads: times it was read
---   edits: times it was changed, written or created
---   lines_added: lines added by these
---   lines_removed: lines removed
---   failed: attempts that failed or were refused
---   mentions: times a person mentioned it with @
---   sessions: sessions that read, changed or mentioned it
---   first_touched_at: first time
---   last_touched_at: last time
---   project_id: the project
+--   project (text): name of the project
+--   path (path, about): the file
+--   relative_path (path, detail): path below the project's folder, NULL outside of it
+--   reads (number): times it was read
+--   edits (number): times it was changed, written or created
+--   lines_added (number): lines added by these
+--   lines_removed (number): lines removed
+--   failed (number): attempts that failed or were refused
+--   mentions (number): times a person mentioned it with @
+--   sessions (number): sessions that read, changed or mentioned it
+--   first_touched_at (time, detail): first time
+--   last_touched_at (time): last time
+--   project_id (id, detail): the project
 -- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query file_activity --since 7d --limit 20
 SELECT p.name AS project, f.path, max(f.relative_path) AS relative_path,

@@ -1,30 +1,30 @@
 -- How much is here, since when, and what did it cost?
---   first_at: first message
---   last_at: last message
---   days_active: local days with a billed request, or on which something was asked
---   projects: folders that sessions began in
---   sessions: sessions
---   turns: human requests
---   messages: entries of conversations, each once
---   tools: tool calls
---   errors: calls of these that failed
---   files_changed: files that were created, written, edited or deleted
---   commits: commits made
---   subagents: agents that sessions started; compaction runs, warm-ups and suggestions are not counted
---   requests: billed requests
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included
---   cache_write_tokens: written to the cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   cost_usd: cost in USD; NULL when no request has a price
---   models: the models that answered
---   transcripts: transcript files
---   transcript_bytes: their size
---   sessions_deleted: sessions whose transcript is gone; their rows stay
---   bad_lines: lines that could not be read
+--   first_at (time): first message
+--   last_at (time): last message
+--   days_active (number): local days with a billed request, or on which something was asked
+--   projects (number): folders that sessions began in
+--   sessions (number): sessions
+--   turns (number): human requests
+--   messages (number): entries of conversations, each once
+--   tools (number): tool calls
+--   errors (number): calls of these that failed
+--   files_changed (number): files that were created, written, edited or deleted
+--   commits (number): commits made
+--   subagents (number): agents that sessions started; compaction runs, warm-ups and suggestions are not counted
+--   requests (number): billed requests
+--   requests_unpriced (number, detail): of these, requests without a price: cost_usd is without them
+--   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   input_tokens (tokens): input that was neither written to nor read from the cache
+--   output_tokens (tokens): output, thinking included
+--   cache_write_tokens (tokens): written to the cache
+--   cache_read_tokens (tokens): read from the cache
+--   total_tokens (tokens, always): all of these
+--   cost_usd (money, always): cost in USD; NULL when no request has a price
+--   models (text): the models that answered
+--   transcripts (number): transcript files
+--   transcript_bytes (bytes): their size
+--   sessions_deleted (number): sessions whose transcript is gone; their rows stay
+--   bad_lines (number): lines that could not be read
 -- example: ctxdb query overview
 SELECT (SELECT min(started_at) FROM sessions) AS first_at, (SELECT max(ended_at) FROM sessions) AS last_at,
   (

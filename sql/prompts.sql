@@ -1,13 +1,13 @@
 -- What did people say: prompts, commands, answers to questions, reasons for refusing?
---   timestamp: when, oldest first
---   project: name of the project
---   kind: prompt, command, shell, queued, sdk (as turns.kind), answer or refusal
---   text: the words
---   about: the question that is answered, or the tool and target that are refused
---   session_id: the session
---   turn_id: the human request that it is or belongs to
---   tool_use_id: the call that asked or was refused
---   tool_id: the row of tool_uses of that call: its own id need not be unique
+--   timestamp (time): when, oldest first
+--   project (text): name of the project
+--   kind (text): prompt, command, shell, queued, sdk (as turns.kind), answer or refusal
+--   text (text, about): the words
+--   about (text): the question that is answered, or the tool and target that are refused
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request that it is or belongs to
+--   tool_use_id (id, detail): the call that asked or was refused
+--   tool_id (id, detail): the row of tool_uses of that call: its own id need not be unique
 -- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query prompts --since 7d

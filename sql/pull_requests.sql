@@ -1,20 +1,20 @@
 -- What went into each pull request: sessions, turns, commits, tokens and cost?
---   last_at: when it was last made, pushed to or linked, newest first
---   project: name of the project
---   pr_number: its number
---   pr_url: its address
---   sessions: sessions that made or named it; of one session or project, all here is its part
---   turns: human requests that led to it: each counts for the next pull request of its session, or else for the last
---   commits: commits of these turns, and of what its sessions did without one, as is all below
---   files_changed: files that these turns changed
---   requests: billed requests of these turns, those of subagents included
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost of these turns in USD; NULL when no request has a price
---   first_at: when it was first seen
---   session_id: the session that first made or named it
+--   last_at (time): when it was last made, pushed to or linked, newest first
+--   project (text): name of the project
+--   pr_number (id): its number
+--   pr_url (text): its address
+--   sessions (number): sessions that made or named it; of one session or project, all here is its part
+--   turns (number): human requests that led to it: each counts for the next pull request of its session, or else for the last
+--   commits (number): commits of these turns, and of what its sessions did without one, as is all below
+--   files_changed (number): files that these turns changed
+--   requests (number): billed requests of these turns, those of subagents included
+--   requests_unpriced (number, detail): of these, requests without a price: cost_usd is without them
+--   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output alone
+--   cost_usd (money, always): cost of these turns in USD; NULL when no request has a price
+--   first_at (time): when it was first seen
+--   session_id (id, always): the session that first made or named it
 -- filters: since=last_at until=first_at project=git_operations.session_id session=git_operations.session_id
 -- example: ctxdb query pull_requests --limit 10
 WITH seen AS (

@@ -1,22 +1,22 @@
 -- What did the model answer, each reply whole: text, thinking, calls and tokens, one row per API message?
---   timestamp: when it began, newest first
---   project: name of the project
---   model: the model that answered
---   text: all it said, its blocks joined by a blank line
---   thinking: all it thought, as far as the transcript shows it
---   calls: the tools it called, in order
---   tool_calls: how many
---   stop_reason: why it ended; NULL where the transcript does not say
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound unless output_is_final
---   cache_write_tokens: written to the cache
---   cache_read_tokens: read from the cache
---   output_is_final: 1 when output_tokens is final
---   session_id: the session
---   turn_id: the human request that it answers
---   agent_id: the agent that answered, NULL for the main thread
---   api_message_id: id of the API message
---   request_id: id of the API request
+--   timestamp (time): when it began, newest first
+--   project (text): name of the project
+--   model (text): the model that answered
+--   text (text, about): all it said, its blocks joined by a blank line
+--   thinking (text): all it thought, as far as the transcript shows it
+--   calls (text): the tools it called, in order
+--   tool_calls (number): how many
+--   stop_reason (text): why it ended; NULL where the transcript does not say
+--   input_tokens (tokens): input that was neither written to nor read from the cache
+--   output_tokens (tokens): output, thinking included; a lower bound unless output_is_final
+--   cache_write_tokens (tokens): written to the cache
+--   cache_read_tokens (tokens): read from the cache
+--   output_is_final (number, detail): 1 when output_tokens is final
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request that it answers
+--   agent_id (id, detail): the agent that answered, NULL for the main thread
+--   api_message_id (id, detail): id of the API message
+--   request_id (id, detail): id of the API request
 -- filters: since=timestamp,messages.timestamp until=timestamp project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query replies --session 8e52 --columns timestamp,text,calls

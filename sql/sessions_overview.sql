@@ -1,31 +1,32 @@
 -- What are the sessions: project, title, turns, tools, errors, files changed, tokens, cost, duration and models of each?
---   started_at: first message, newest session first
---   project: name of the project
---   title: what to call it
---   turns: human requests; of a period, this and all that is counted is what was done in it, and the rest is of the whole session
---   tools: tool calls, those of subagents included
---   errors: calls of these that failed
---   files_changed: files that were created, written, edited or deleted
---   lines_added: lines added to them
---   lines_removed: lines removed
---   subagents: agents that the whole session started; compaction runs, warm-ups and suggestions are not counted
---   requests: billed requests, those of subagents included; of a model, this, tokens and costs are that model's
---   requests_unpriced: of these, requests without a price: the costs are without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD, subagents included; NULL when no request has a price
---   cost_own_usd: cost without subagents; NULL when it has requests of its own and none has a price
---   models: the models that answered
---   seconds: from the first to the last message
---   ended_at: last message
---   git_branch: last branch
---   version: last Claude Code version
---   relation: resume, fork or clear, where it continues another session
---   parent_session_id: that session
---   source_deleted_at: when its transcript was found to be gone
---   session_id: the session; claude --resume takes it
---   project_id: the project
+--   started_at (time): first message, newest session first
+--   project (text): name of the project
+--   title (text, about): what to call it
+--   turns (number): human requests; of a period, this and all that is counted is what was done in it, and the rest is of the whole session
+--   tools (number): tool calls, those of subagents included
+--   errors (number): calls of these that failed
+--   files_changed (number): files that were created, written, edited or deleted
+--   lines_added (number): lines added to them
+--   lines_removed (number): lines removed
+--   subagents (number): agents that the whole session started; compaction runs, warm-ups and suggestions are not counted
+--   requests (number): billed requests, those of subagents included; of a model, this, tokens and costs are that model's
+--   requests_unpriced (number, detail): of these, requests without a price: the costs are without them
+--   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output alone
+--   cost_usd (money, always): cost in USD, subagents included; NULL when no request has a price
+--   cost_own_usd (money): cost without subagents; NULL when it has requests of its own and none has a price
+--   models (text): the models that answered
+--   seconds (seconds): from the first to the last message
+--   ended_at (time): last message
+--   git_branch (text): last branch
+--   version (text): last Claude Code version
+--   relation (text): resume, fork or clear, where it continues another session
+--   parent_session_id (id, detail): that session
+--   source_deleted_at (time): when its transcript was found to be gone
+--   session_id (id, always): the session; claude --resume takes it
+--   project_id (id, detail): the project
+-- one row per: sessions ORDER BY started_at DESC, id
 -- filters: since=sessions.ended_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp until=sessions.started_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp project=sessions.project_id session=sessions.id model=_costs.model,usage.model,models
 -- example: ctxdb query sessions_overview --since 7d --sort -cost_usd
 SELECT s.started_at, p.name AS project, s.title,

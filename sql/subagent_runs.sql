@@ -1,27 +1,27 @@
 -- What did agents do: type, task, parent, tokens, cost, time and status of each?
---   started_at: when it began, or was called where its own messages are not there, newest first
---   project: name of the project
---   kind: task, sidechain, workflow, teammate; compact, prompt_suggestion and warmup are the client's own
---   agent_type: Explore, general-purpose, ...
---   task: what it was to do, in a few words
---   status: completed, failed, running, launched or unknown
---   tools: its tool calls; NULL, as are tokens and cost, where its messages are not there
---   errors: calls of these that failed
---   requests: its billed requests, as far as they are known; agents that it started have rows of their own
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD; NULL when no request has a price, or its messages are not there
---   seconds: from its first to its last message, or of the call
---   model: the model it ran on
---   prompt: the human request that led to it
---   depth: 1 when the main thread started it
---   parent_agent_id: the agent that started it, NULL for the main thread
---   agent_id: the agent
---   session_id: the session
---   turn_id: the human request
---   tool_use_id: the call that started it
+--   started_at (time): when it began, or was called where its own messages are not there, newest first
+--   project (text): name of the project
+--   kind (text): task, sidechain, workflow, teammate; compact, prompt_suggestion and warmup are the client's own
+--   agent_type (text): Explore, general-purpose, ...
+--   task (text, about): what it was to do, in a few words
+--   status (text): completed, failed, running, launched or unknown
+--   tools (number): its tool calls; NULL, as are tokens and cost, where its messages are not there
+--   errors (number): calls of these that failed
+--   requests (number): its billed requests, as far as they are known; agents that it started have rows of their own
+--   requests_unpriced (number, detail): of these, requests without a price: cost_usd is without them
+--   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output alone
+--   cost_usd (money, always): cost in USD; NULL when no request has a price, or its messages are not there
+--   seconds (seconds): from its first to its last message, or of the call
+--   model (text): the model it ran on
+--   prompt (text, about): the human request that led to it
+--   depth (number): 1 when the main thread started it
+--   parent_agent_id (id, detail): the agent that started it, NULL for the main thread
+--   agent_id (id, detail): the agent
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
+--   tool_use_id (id, detail): the call that started it
 -- filters: since=started_at project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query subagent_runs --since 30d --sort -cost_usd

@@ -1,13 +1,14 @@
 -- How many lines of the transcripts did each billed request fold into one, and why?
---   why: told once; streamed: one line per content block of a reply; repeated: several sessions or agents tell of it, in lines of their own; advisor: a call inside another request; copied: resumed or forked history; replayed: a side question that repeats the main thread
---   lines_each: lines that tell of one request; of copied, copies of them; NULL where it varies
---   requests: requests of which that is so; one that is streamed and copied is in both rows; of replayed, those of which nothing is left
---   lines: lines in all
---   lines_folded: of these, lines whose tokens are not counted again
---   output_tokens: output that counts
---   requests_unpriced: requests whose model has no price
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
---   example: one of these requests, as request_key
+--   why (text): told once; streamed: one line per content block of a reply; repeated: several sessions or agents tell of it, in lines of their own; advisor: a call inside another request; copied: resumed or forked history; replayed: a side question that repeats the main thread
+--   lines_each (number): lines that tell of one request; of copied, copies of them; NULL where it varies
+--   requests (number): requests of which that is so; one that is streamed and copied is in both rows; of replayed, those of which nothing is left
+--   lines (number): lines in all
+--   lines_folded (number): of these, lines whose tokens are not counted again
+--   output_tokens (tokens): output that counts
+--   requests_unpriced (number, detail): requests whose model has no price
+--   requests_not_final (number, detail): requests whose output count is a lower bound: the transcript never got the final one
+--   example (text): one of these requests, as request_key
+-- rows share requests: one request can be in several rows
 -- example: ctxdb query usage_audit
 WITH counted AS MATERIALIZED (
   SELECT is_advisor, is_repeated, lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import ctxdb.query.search as search_module
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
-from ctxdb.query import budget, vocabulary
+from ctxdb.query import guard, vocabulary
 from ctxdb.session.find import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
@@ -357,7 +357,7 @@ def test_what_takes_too_long_is_cut_and_says_so(
 ) -> None:
     say(world, files, *("tide " * 50 for _ in range(60)))
     monkeypatch.setattr(search_module, "BUDGET_SECONDS", -1.0)
-    monkeypatch.setattr(budget, "STEPS", 1)
+    monkeypatch.setattr(guard, "SEARCH_STEPS", 1)
     assert look(world, "tide").is_cut
 
 
@@ -366,7 +366,7 @@ def test_runs_of_signs_are_found_when_the_list_of_words_is_too_long(
 ) -> None:
     say(world, files, "배포확인완료", "nothing of it")
     monkeypatch.setattr(vocabulary, "RANGE_SECONDS", -1.0)
-    monkeypatch.setattr(budget, "STEPS", 1)
+    monkeypatch.setattr(guard, "SEARCH_STEPS", 1)
     assert found(world, "확인") == ["배포[확인]완료"]
 
 

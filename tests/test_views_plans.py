@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctxdb.query.build import Ask, build
-from ctxdb.query.narrow import ROW_BY_ROW
+from ctxdb.query.statement import Ask, statement_for
 from ctxdb.store import sql_files
 from viewlab import demo_database
 
@@ -192,7 +191,7 @@ OF_REQUESTS = [
     view.name
     for view in sql_files.all_views()
     if sql_files.Filter("_costs", "timestamp") in view.filters.get("since", ())
-    and view.name not in ROW_BY_ROW  # these look up the requests of each row
+    and view.one_row_per is None  # others look up the requests of each row
 ]
 
 
@@ -200,7 +199,7 @@ OF_REQUESTS = [
 def test_a_period_of_requests_goes_by_the_index_of_time(
     conn: sqlite3.Connection, name: str
 ) -> None:
-    asked = build(Ask(name, since=SINCE), conn)
+    asked = statement_for(Ask(name, since=SINCE), conn)
     rows = conn.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
     found = "\n".join(row[3] for row in rows)
     assert "usage_timestamp (timestamp>?)" in found
@@ -208,7 +207,7 @@ def test_a_period_of_requests_goes_by_the_index_of_time(
 
 
 def test_a_period_of_windows_reads_no_requests_but_theirs(conn: sqlite3.Connection) -> None:
-    asked = build(Ask("usage_blocks", since=SINCE), conn)
+    asked = statement_for(Ask("usage_blocks", since=SINCE), conn)
     rows = conn.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
     found = [row[3] for row in rows]
     assert "SEARCH u USING INDEX usage_quarter (<expr>>? AND <expr><?)" in found

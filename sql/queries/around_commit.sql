@@ -1,11 +1,11 @@
 -- What happened around this commit: the requests, replies, edits and commands of its session before it?
---   timestamp: when
---   what: prompt, reply, edit, command, commit, push or pr
---   text: the words, the file, the command or the commit
---   status: how a command ended
---   lines: lines added and removed by an edit
---   session_id: the session
---   turn_id: the human request
+--   timestamp (time): when
+--   what (text, outcome): prompt, reply, edit, command, commit, push or pr
+--   text (text, about): the words, the file, the command or the commit
+--   status (text): how a command ended
+--   lines (text): lines added and removed by an edit
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
 -- :sha: the commit, or its beginning
 -- :minutes = 60: how far back
 -- example: ctxdb query around_commit -p sha 41c09be

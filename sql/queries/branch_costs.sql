@@ -1,17 +1,17 @@
 -- What did each branch cost?
---   project: name of the project
---   branch: the branch that the request was made on
---   cost_usd: cost in USD of what was billed in the period, subagents included, the most expensive first
---   turns: human requests
---   sessions: sessions
---   commits: commits made
---   total_tokens: input, output, cache writes and cache reads together
---   first_at: first request
---   last_at: last request
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
---   repo_path: the folder of the project, or of the repository whose worktree it is
--- :since (time) = 90d: from when
+--   project (text): name of the project
+--   branch (text): the branch that the request was made on
+--   cost_usd (money, always): cost in USD of what was billed in the period, subagents included, the most expensive first
+--   turns (number): human requests
+--   sessions (number): sessions
+--   commits (number): commits made
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   first_at (time): first request
+--   last_at (time): last request
+--   requests_unpriced (number, detail): requests without a price: not in the cost
+--   requests_not_final (number, detail): requests whose output count is a lower bound
+--   repo_path (path): the folder of the project, or of the repository whose worktree it is
+-- :since (since) = 90d: from when
 -- filters: until=turns.started_at,git_operations.timestamp,_costs.timestamp project=turns.session_id,git_operations.session_id,_costs.session_id session=turns.session_id,git_operations.session_id,_costs.session_id
 -- example: ctxdb query branch_costs -p since 2025-01-01
 -- What a session does before anybody asks, or where nobody does (an approved plan begins one), is of no turn.

@@ -1,12 +1,12 @@
 -- Which errors do tools report again and again?
---   errors: how often
---   tool: the tool
---   message: the first line of what it said, numbers left out
---   sessions: in how many sessions
---   projects: in which projects
---   last_at: when last
---   example: what it was about, the last time
--- :since (time) = 30d: from when
+--   errors (number): how often
+--   tool (text): the tool
+--   message (text, outcome): the first line of what it said, numbers left out
+--   sessions (number): in how many sessions
+--   projects (text): in which projects
+--   last_at (time): when last
+--   example (text): what it was about, the last time
+-- :since (since) = 30d: from when
 -- :limit = 30: how many
 -- filters: until=tool_errors.started_at project=tool_errors.session_id session=tool_errors.session_id
 -- example: ctxdb query error_messages -p since 2025-01-01

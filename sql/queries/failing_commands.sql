@@ -1,14 +1,14 @@
 -- Which commands failed, and what was done until the same command ended well again?
---   started_at: when it failed, newest first
---   project: name of the project
---   command: the command that failed
---   message: what it said
---   fixed_by: the next one like it that ended well in the same session: npm test after npm test, pytest after pytest
---   edits_between: the files that were changed in between
---   minutes: how long it took
---   session_id: the session
---   turn_id: the human request
--- :since (time) = 30d: from when
+--   started_at (time): when it failed, newest first
+--   project (text): name of the project
+--   command (text, about): the command that failed
+--   message (text, outcome): what it said
+--   fixed_by (text): the next one like it that ended well in the same session: npm test after npm test, pytest after pytest
+--   edits_between (text): the files that were changed in between
+--   minutes (number): how long it took
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
+-- :since (since) = 30d: from when
 -- :program = %: only commands that begin with this; % is any
 -- filters: until=started_at project=session_id session=session_id
 -- example: ctxdb query failing_commands -p since 2025-01-01 -p program npm

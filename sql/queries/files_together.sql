@@ -1,11 +1,11 @@
 -- Which files change together: pairs that the same requests changed?
---   together: requests that changed both
---   path: one file
---   other_path: the other
---   share: of the requests that changed the first, the share that changed the other too, 0 to 1
---   sessions: sessions in which it happened
---   project: name of the project
---   last_at: when last
+--   together (number): requests that changed both
+--   path (path, about): one file
+--   other_path (path): the other
+--   share (share): of the requests that changed the first, the share that changed the other too, 0 to 1
+--   sessions (number): sessions in which it happened
+--   project (text): name of the project
+--   last_at (time): when last
 -- :path = %: only pairs with files whose path ends like this; % is any
 -- :least = 2: at least so many times
 -- :limit = 50: how many pairs

@@ -1,12 +1,12 @@
 -- Which files does a session read again and again: what could be in CLAUDE.md, or is too large?
---   path: the file
---   most_in_a_session: reads of it in the session that read it most
---   reads: reads in all
---   sessions: sessions that read it
---   result_bytes: size of what was read, all reads together
---   project: name of the project
---   last_read_at: when last
--- :since (time) = 30d: from when
+--   path (path, about): the file
+--   most_in_a_session (number): reads of it in the session that read it most
+--   reads (number): reads in all
+--   sessions (number): sessions that read it
+--   result_bytes (bytes): size of what was read, all reads together
+--   project (text): name of the project
+--   last_read_at (time): when last
+-- :since (since) = 30d: from when
 -- :least = 2: reads in one session
 -- :limit = 30: how many files
 -- filters: until=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id

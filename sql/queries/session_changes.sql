@@ -1,16 +1,16 @@
 -- What did a session change: each file with its edits and lines?
---   path: the file, below the project's folder where it is there
---   edits: times it was changed
---   created: 1 when the session created it
---   lines_added: lines added
---   lines_removed: lines removed
---   reads: times it was read
---   by_agents: edits of these that subagents made
---   first_edit_at: first change
---   last_edit_at: last change
---   prompts: the requests that led to it
---   session_id: the session
--- :session = last: beginning of the session's id, its slug, or last
+--   path (path, about): the file, below the project's folder where it is there
+--   edits (number): times it was changed
+--   created (number): 1 when the session created it
+--   lines_added (number): lines added
+--   lines_removed (number): lines removed
+--   reads (number): times it was read
+--   by_agents (number): edits of these that subagents made
+--   first_edit_at (time, detail): first change
+--   last_edit_at (time): last change
+--   prompts (text): the requests that led to it
+--   session_id (id, always): the session
+-- :session (session) = last: beginning of the session's id, its slug, or last
 -- example: ctxdb query session_changes -p session 8e52
 WITH one AS (
   SELECT id FROM sessions

@@ -1,11 +1,11 @@
 -- Have I asked something like this before, and what came of it?
---   started_at: when it was asked
---   project: name of the project
---   prompt: what was asked, best match first
---   reply: the last thing the model said to it
---   words: how many of the words it has
---   session_id: the session
---   turn_id: the request
+--   started_at (time): when it was asked
+--   project (text): name of the project
+--   prompt (text, about): what was asked, best match first
+--   reply (text): the last thing the model said to it
+--   words (number): how many of the words it has
+--   session_id (id, always): the session
+--   turn_id (id, detail): the request
 -- :text: the prompt, or a few words of it
 -- :limit = 10: how many
 -- filters: since=turns.started_at project=turns.session_id session=turns.session_id

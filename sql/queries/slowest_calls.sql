@@ -1,13 +1,13 @@
 -- Which calls of this tool took longest?
---   seconds: from call to result, approval included
---   tool_seconds: the tool's own figure, where it gives one
---   target: what it was about
---   status: how it ended
---   project: name of the project
---   started_at: when
---   prompt: the human request that led to it
---   session_id: the session
---   turn_id: that request
+--   seconds (seconds): from call to result, approval included
+--   tool_seconds (seconds): the tool's own figure, where it gives one
+--   target (text, about): what it was about
+--   status (text): how it ended
+--   project (text): name of the project
+--   started_at (time): when
+--   prompt (text, about): the human request that led to it
+--   session_id (id, always): the session
+--   turn_id (id, detail): that request
 -- :tool = Bash: the tool
 -- :limit = 20: how many
 -- filters: since=tool_uses.started_at project=tool_uses.session_id session=tool_uses.session_id

@@ -1,20 +1,20 @@
 -- What did I do since yesterday, by project?
---   project: name of the project, the busiest first
---   sessions: sessions that were active
---   turns: human requests
---   asked: what was asked, in order; what was asked again is counted
---   files_changed: files that were changed
---   files: their names
---   commits: what was committed
---   pull_requests: pull requests that were made or named
---   cost_usd: cost in USD of what was billed in that time; NULL when no request has a price
---   hours: time the agent spent on the requests
---   last_active_at: when last
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
---   repo_path: the folder of the project, or of the repository whose worktree it is
--- :since (time) = yesterday: from when
--- :until (time) = now: until when
+--   project (text): name of the project, the busiest first
+--   sessions (number): sessions that were active
+--   turns (number): human requests
+--   asked (text): what was asked, in order; what was asked again is counted
+--   files_changed (number): files that were changed
+--   files (text): their names
+--   commits (text): what was committed
+--   pull_requests (text): pull requests that were made or named
+--   cost_usd (money, always): cost in USD of what was billed in that time; NULL when no request has a price
+--   hours (number): time the agent spent on the requests
+--   last_active_at (time): when last
+--   requests_unpriced (number, detail): requests without a price: not in the cost
+--   requests_not_final (number, detail): requests whose output count is a lower bound
+--   repo_path (path): the folder of the project, or of the repository whose worktree it is
+-- :since (since) = yesterday: from when
+-- :until (until) = now: until when
 -- filters: project=turns.session_id,_costs.session_id,files_touched.session_id,git_operations.session_id,commits.session_id session=turns.session_id,_costs.session_id,files_touched.session_id,git_operations.session_id,commits.session_id
 -- example: ctxdb query standup -p since 2026-10-01
 -- Not all is of a turn: a session that begins with an approved plan has none, and yet it costs and commits.

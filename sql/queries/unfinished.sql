@@ -1,14 +1,14 @@
 -- Which sessions stopped in the middle: a call without a result, a result or prompt without an answer, an interruption?
---   ended_at: last message, newest first
---   project: name of the project
---   title: the session's title
---   stopped_at: call (no result), result (no answer), prompt (no answer), interruption or API error
---   what: the calls, the prompt or the error
---   last_prompt: what was asked last
---   resume: how to go on, NULL where the transcript is deleted
---   session_id: the session
---   turn_id: the last request
--- :since (time) = 30d: from when
+--   ended_at (time): last message, newest first
+--   project (text): name of the project
+--   title (text, about): the session's title
+--   stopped_at (time): call (no result), result (no answer), prompt (no answer), interruption or API error
+--   what (text, outcome): the calls, the prompt or the error
+--   last_prompt (text): what was asked last
+--   resume (text): how to go on, NULL where the transcript is deleted
+--   session_id (id, always): the session
+--   turn_id (id, detail): the last request
+-- :since (since) = 30d: from when
 -- filters: until=ended_at project=session_id session=session_id
 -- example: ctxdb query unfinished -p since 2025-01-01
 WITH last AS MATERIALIZED (

@@ -1,13 +1,13 @@
 -- What was looked up on the web, and because of what?
---   started_at: when, newest first
---   project: name of the project
---   tool: WebSearch or WebFetch
---   target: what was searched for, or the page
---   status: how it ended
---   result: the beginning of what came back
---   prompt: the human request that led to it
---   session_id: the session
---   turn_id: that request
+--   started_at (time): when, newest first
+--   project (text): name of the project
+--   tool (text): WebSearch or WebFetch
+--   target (text, about): what was searched for, or the page
+--   status (text): how it ended
+--   result (text): the beginning of what came back
+--   prompt (text, about): the human request that led to it
+--   session_id (id, always): the session
+--   turn_id (id, detail): that request
 -- :text = %: only searches and pages with this text
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query web_searches --limit 20

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ctxdb.query.budget import rows_within
 from ctxdb.query.fields import without_names
+from ctxdb.query.guard import rows_within
 from ctxdb.query.vocabulary import corrected, near, open_vocabulary, spelling
 from ctxdb.query.words import Node, Word, expression, is_plain, parse, quoted, words_of
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ctxdb.query.budget import rows_within
+from ctxdb.query.guard import rows_within
 from ctxdb.query.words import FIRST_OF_RUNS, Word, quoted, tokens
 
 if TYPE_CHECKING:
