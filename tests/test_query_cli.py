@@ -370,4 +370,4 @@ def test_the_slowest_calls_of_a_tool_whatever_its_case(db: Path) -> None:
 
 
 def test_a_month_is_no_day(db: Path) -> None:
-    assert "'2026-02' is no day" in refused("day", "-p", "day", "2026-02")
+    assert "'2026-02' is not a day" in refused("day", "-p", "day", "2026-02")

@@ -90,9 +90,9 @@ def search(
       ctxdb search --kind human --format json -- --dry-run
     """
     from ctxdb.config import load
+    from ctxdb.query.candidates import Wanted
     from ctxdb.query.guard import naming_damaged_index
     from ctxdb.query.hits import gather
-    from ctxdb.query.search import Wanted
     from ctxdb.query.search import search as look
     from ctxdb.session.find import find_session, telling_candidates
 
