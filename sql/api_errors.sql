@@ -1,14 +1,14 @@
 -- When did the API fail, and how: failures by local day and kind?
---   day (text): local day, newest first
+--   day (text): the local day; newest first
 --   kind (text): what went wrong: overloaded, rate_limit, ConnectionRefused, ...
---   status (id): HTTP status, NULL where there was no answer
---   errors (number): how many: retried plus failed
+--   status (id): HTTP status; NULL if there was no response
+--   errors (number): failures: retried plus failed
 --   retried (number): failures after which the client tried again
 --   failed (number): failures that ended the request and were shown
---   sessions (number): sessions that met them
---   first_at (time): first of the day
---   last_at (time): last of the day
---   message (text, outcome): what was shown, one of them
+--   sessions (number): sessions that had them
+--   first_at (time): the first of that day
+--   last_at (time): the last of that day
+--   message (text, outcome): one of the messages that were shown
 -- filters: since=messages.timestamp project=messages.session_id session=messages.session_id
 -- example: ctxdb query api_errors
 SELECT date(timestamp, 'localtime') AS day, CASE WHEN kind GLOB '?*_error' AND kind <> 'api_error' THEN substr(kind, 1, length(kind) - 6) ELSE kind END AS kind,

@@ -1,29 +1,29 @@
 -- What are the sessions: project, title, turns, tools, errors, files changed, tokens, cost, duration and models of each?
---   started_at (time): first message, newest session first
+--   started_at (time): first message; the newest session is first
 --   project (text): name of the project
---   title (text, about): what to call it
---   turns (number): human requests; of a period, this and all that is counted is what was done in it, and the rest is of the whole session
---   tools (number): tool calls, those of subagents included
---   errors (number): calls of these that failed
+--   title (text, about): the title of the session
+--   turns (number): human requests; with --since or --until, this and all other counts are of that period, and all other columns are of the whole session
+--   tools (number): tool calls, including those of subagents
+--   errors (number): tool calls that failed
 --   files_changed (number): files that were created, written, edited or deleted
---   lines_added (number): lines added to them
+--   lines_added (number): lines added to these files
 --   lines_removed (number): lines removed
---   subagents (number): agents that the whole session started; compaction runs, warm-ups and suggestions are not counted
---   requests (number): billed requests, those of subagents included; of a model, this, tokens and costs are that model's
---   requests_unpriced (number, detail): of these, requests without a price: the costs are without them
---   requests_not_final (number, detail): of these, requests whose output count is a lower bound
+--   subagents (number): agents that the whole session started; compaction runs, warm-ups and suggestions do not count
+--   requests (number): billed requests, including those of subagents; with --model, requests, tokens and costs are of that model
+--   requests_unpriced (number, detail): requests among these without a price; the costs do not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
 --   total_tokens (tokens, always): input, output, cache writes and cache reads together
---   output_tokens (tokens): output alone
---   cost_usd (money, always): cost in USD, subagents included; NULL when no request has a price
---   cost_own_usd (money): cost without subagents; NULL when it has requests of its own and none has a price
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
+--   cost_own_usd (money): cost in USD without subagents; NULL if the session has requests and none of them has a price
 --   models (text): the models that answered
 --   seconds (seconds): from the first to the last message
 --   ended_at (time): last message
---   git_branch (text): last branch
---   version (text): last Claude Code version
---   relation (text): resume, fork or clear, where it continues another session
---   parent_session_id (id, detail): that session
---   source_deleted_at (time): when its transcript was found to be gone
+--   git_branch (text): the last branch
+--   version (text): the last version of Claude Code
+--   relation (text): resume, fork or clear, if it continues another session
+--   parent_session_id (id, detail): the session that it continues
+--   source_deleted_at (time): when its transcript was found to be missing
 --   session_id (id, always): the session; claude --resume takes it
 --   project_id (id, detail): the project
 -- one row per: sessions ORDER BY started_at DESC, id
@@ -62,7 +62,7 @@ LEFT JOIN (
     count(*) FILTER (WHERE agent_id IS NOT NULL) AS requests_of_agents, count(price_id) FILTER (WHERE agent_id IS NOT NULL) AS priced_of_agents,
     min(model) AS first_model, max(model) AS last_model
   FROM _costs
-  WHERE session_id IN (SELECT id FROM sessions) -- so that a period reads no more than it shows
+  WHERE session_id IN (SELECT id FROM sessions) -- so that with a period, only the sessions of that period are read
   GROUP BY session_id
 ) c ON c.session_id = s.id
 ORDER BY s.started_at DESC, s.id

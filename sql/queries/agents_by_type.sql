@@ -1,16 +1,16 @@
 -- Which kinds of subagents are used, how do they end, how long do they take and what do they cost?
---   agent_type (text): Explore, general-purpose, ...; the kind where there is no type
---   runs (number): how many
---   completed (number): runs that completed
---   failed (number): runs that failed
---   tools (number): their tool calls; this, tokens and cost are of those whose messages are there
+--   agent_type (text): Explore, general-purpose, ...; the kind of the agent if it has no type
+--   runs (number): how many agents
+--   completed (number): agents that completed
+--   failed (number): agents that failed
+--   tools (number): their tool calls; calls, tokens and cost are only of agents whose messages are in the database
 --   total_tokens (tokens, always): their tokens
 --   cost_usd (money, always): their cost in USD
---   cost_per_run_usd (money): the mean
+--   cost_per_run_usd (money): the mean cost of an agent in USD
 --   median_seconds (seconds): half of them took at most this long
---   last_at (time): when last
---   requests_unpriced (number, detail): requests without a price: not in the cost
---   requests_not_final (number, detail): requests whose output count is a lower bound
+--   last_at (time): when such an agent last began
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
 -- :since (since) = 90d: from when
 -- filters: until=subagent_runs.started_at project=subagent_runs.session_id session=subagent_runs.session_id
 -- example: ctxdb query agents_by_type -p since 2025-01-01

@@ -1,5 +1,5 @@
--- Who last edited this file: which session, because of what?
---   timestamp (time): when, newest first
+-- Who last edited this file: which session, and what led to it?
+--   timestamp (time): when it happened; newest first
 --   path (path, about): the file
 --   operation (text, always): create, write, edit, notebook_edit or delete
 --   lines_added (number): lines added
@@ -7,9 +7,9 @@
 --   prompt (text, about): the human request that led to it
 --   project (text): name of the project
 --   title (text, about): the session's title
---   agent_id (id, detail): the agent that did it, NULL for the main thread
+--   agent_id (id, detail): the agent that did it; NULL for the main thread
 --   session_id (id, always): the session
---   turn_id (id, detail): that request
+--   turn_id (id, detail): the row of turns for this request
 -- :path: a path, or its last parts: src/app.py, app.py
 -- :limit = 5: how many edits
 -- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id

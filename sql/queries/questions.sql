@@ -1,10 +1,10 @@
 -- What did the agent ask, and what was the answer?
---   asked_at (time): when, newest first
+--   asked_at (time): when it was asked; newest first
 --   project (text): name of the project
 --   question (text, about): the question
---   options (text): the answers it offered
---   answer (text, outcome): the answer that was given, NULL without one
---   status (text): ok when it was answered
+--   options (text): the answers that were offered
+--   answer (text, outcome): the answer that was given; NULL if there was none
+--   status (text): ok if it was answered
 --   session_id (id, always): the session
 --   turn_id (id, detail): the human request during which it was asked
 -- filters: since=asked_at project=session_id session=session_id

@@ -1,9 +1,9 @@
--- What do people and rules refuse: which calls, and for what reason?
---   started_at (time): when, newest first
+-- What do people and rules refuse: which calls, and for which reason?
+--   started_at (time): when it was refused; newest first
 --   project (text): name of the project
 --   tool (text): the tool
---   target (text, about): what it was about
---   reason (text, outcome): what the person said, NULL without a word
+--   target (text, about): what the call was about
+--   reason (text, outcome): what the person said; NULL if nothing was said
 --   session_id (id, always): the session
 --   turn_id (id, detail): the human request
 -- filters: since=started_at project=session_id session=session_id

@@ -1,13 +1,13 @@
 -- Which sessions read or changed this file or folder?
---   last_touched_at (time): when last, newest first
+--   last_touched_at (time): when it was last read or changed; newest first
 --   project (text): name of the project
 --   title (text, about): the session's title
 --   reads (number): times it was read
 --   edits (number): times it was changed
 --   lines_added (number): lines added
 --   lines_removed (number): lines removed
---   files (number): how many files of that path
---   first_touched_at (time, detail): when first
+--   files (number): how many files of that path it read or changed
+--   first_touched_at (time, detail): when it was first read or changed
 --   session_id (id, always): the session
 -- :path: a path, or its last parts: src/app.py, app.py, src
 -- filters: since=last_touched_at project=session_id session=session_id

@@ -1,13 +1,13 @@
--- What was looked up on the web, and because of what?
---   started_at (time): when, newest first
+-- What was looked up on the web, and what led to it?
+--   started_at (time): when it happened; newest first
 --   project (text): name of the project
 --   tool (text): WebSearch or WebFetch
---   target (text, about): what was searched for, or the page
---   status (text): how it ended
---   result (text): the beginning of what came back
+--   target (text, about): the search, or the page
+--   status (text): how the call ended
+--   result (text): the beginning of the result
 --   prompt (text, about): the human request that led to it
 --   session_id (id, always): the session
---   turn_id (id, detail): that request
+--   turn_id (id, detail): the row of turns for this request
 -- :text = %: only searches and pages with this text
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query web_searches --limit 20

@@ -229,7 +229,8 @@ def _as_stored(path: str) -> str:
         return path
     from ctxdb.files.walk import store_path
 
-    return store_path(path)[0]
+    stored, _ = store_path(path)
+    return stored
 
 
 # -- the sync -----------------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def _of_programming(text: str) -> str:
     if "one statement at a time" in text:
         return "SQL: one statement at a time"
     if "binding parameter" in text:
-        name = text.rpartition(":")[2].strip(" .")
+        _, _, name = text.strip(" .").rpartition(":")
         return f"SQL: it needs a value for :{name}; give it as -p {name} VALUE"
     if "number of bindings" in text or "has no name" in text:
         return "SQL: write parameters as :name, and give them as -p name VALUE"
