@@ -539,7 +539,7 @@ def test_unless_the_header_says_otherwise_no_request_is_in_two_rows(
     [(), ("--format", "md"), ("--plot",), ("--columns", "model,cost_usd")],
     ids=lambda options: options[0] if options else "table",
 )
-def test_the_line_stands_under_whatever_shows_a_sum(
+def test_the_line_is_printed_below_everything_that_shows_a_sum(
     lab_of_unknowns: Lab, options: tuple[str, ...]
 ) -> None:
     done = asked_for_models(lab_of_unknowns, *options)
@@ -547,7 +547,7 @@ def test_the_line_stands_under_whatever_shows_a_sum(
     assert "lower bound" in done.stderr
 
 
-def test_columns_that_nobody_asked_for_are_not_in_the_answer(lab_of_unknowns: Lab) -> None:
+def test_columns_that_were_not_asked_for_are_not_in_the_answer(lab_of_unknowns: Lab) -> None:
     done = asked_for_models(lab_of_unknowns, "--columns", "model,cost_usd", "--format", "jsonl")
     assert done.stdout == '{"model": "nobody-knows", "cost_usd": null}\n'
     assert "Uncertain" not in done.stderr  # a program reads it

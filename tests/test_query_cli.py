@@ -26,7 +26,7 @@ from demo_db import demo_folder
 
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A demo database of one's own, and the one that ctxdb asks."""
+    """A copy of the demo database, which ctxdb asks."""
     path = tmp_path / "own/demo.db"
     path.parent.mkdir()
     shutil.copy(demo_folder() / "demo.db", path)
@@ -216,7 +216,7 @@ def on_a_terminal(*args: str, columns: int, **more: str) -> list[str]:
         while True:
             try:
                 part = os.read(parent, 65536)
-            except OSError:  # Linux: nobody has the other end open
+            except OSError:  # Linux: the other end is closed
                 break
             if not part:
                 break
@@ -341,7 +341,7 @@ def test_a_database_of_another_version_answers_with_its_own_views(db: Path) -> N
     assert "sync --root" in told
 
 
-def test_a_model_that_nobody_used_is_a_mistake_not_an_empty_answer(db: Path) -> None:
+def test_a_model_that_was_never_used_is_an_error_not_an_empty_answer(db: Path) -> None:
     for format_ in ("table", "csv", "json"):
         how = ("--since", "all", "--model", "sonet-5", "--format", format_)
         assert "no model 'sonet-5'; did you mean claude-sonnet-5" in refused("daily_usage", *how)

@@ -15,7 +15,7 @@ from demo_db import demo_folder
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A night without work, so that no block, session or turn stands on both sides.
+# A night without work: no block, session or turn is on both sides of it.
 BEFORE, AFTER = "2026-09-15", "2026-09-16"
 # What can be added up, best first; without any of these each row counts.
 ADDED = ("requests", "calls", "lines", "errors", "reads", "turns")

@@ -551,7 +551,7 @@ def test_a_search_for_nothing_is_wrong_usage(world: World, files: Files, nothing
     assert done.stderr == "Error: what to look for? Give a word or more\n"
 
 
-def test_a_model_that_nobody_used_is_said_where_nothing_is_found(
+def test_a_model_that_was_never_used_is_reported_if_nothing_is_found(
     world: World, files: Files
 ) -> None:
     say(world, files, "tide")

@@ -135,7 +135,7 @@ def test_every_billed_request_is_a_reply_but_those_of_advisors(one: Ask) -> None
     )
 
 
-def test_every_message_that_is_read_stands_in_a_conversation(one: Ask) -> None:
+def test_every_message_that_is_read_is_in_a_conversation(one: Ask) -> None:
     own = "SELECT count(DISTINCT message_id) FROM conversation WHERE is_copy = 0"
     told = (
         "SELECT count(*) FROM messages m"

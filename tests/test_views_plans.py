@@ -85,7 +85,7 @@ SESSION = "d8e892db-75e7-4f8c-8c25-c15daeb22915"
 @pytest.fixture(scope="module")
 def conn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(demo_database(tmp_path_factory.mktemp("plans")))) as db:
-        db.execute("ANALYZE")  # makes the table; what stands in it would be true of the demo
+        db.execute("ANALYZE")  # makes the table; its rows would be those of the demo
         for (table,) in db.execute(
             "SELECT name FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'"
         ).fetchall():  # some builds of SQLite keep samples in a second one
