@@ -14,7 +14,8 @@ People, `ctxdb query`, the docs and the database all read these comments:
     -- :since (since) = yesterday: from when             a parameter with a kind, and its default
     -- example: ctxdb query file_history --limit 5       a command line that works on the demo
 
-Every column has a kind, which says how the command line shows it:
+Every column has a kind, which says how the command line shows it. (A view whose name begins with _
+is internal and needs no kinds.)
 
     text, number     as it is; a number has separators
     money            USD
