@@ -115,7 +115,7 @@ class Batch:
             starts.learn_links(chunk.messages)
         starts.write()
         for chunk in chunks:
-            starts.place_agents(chunk.messages)
+            starts.place_agents(chunk)
 
     def _know_session(self, chunk: Chunk, events: StoredEvents) -> None:
         """A file that is not named by its session is of the first session that a line names."""
