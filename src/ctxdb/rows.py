@@ -182,8 +182,6 @@ class UsageLine(Row):
     message_id: int = column(0)
     part: int = column(0)
     request_key: str = column("")
-    api_message_id: str | None = column()
-    request_id: str | None = column()
     is_background: int = column(0)
     model: str = column("")
     input_tokens: int = column(0)
