@@ -78,6 +78,8 @@ class StoredCalls:
 
     def add_files(self, files: list[FileTouch]) -> None:
         """Insert touched files, each where it is in its session's project."""
+        if not files:
+            return
         projects = projects_of(self.conn, {touch.session_id for touch in files})
         for touch in files:
             touch.project_id, touch.relative_path = located(
@@ -192,6 +194,9 @@ class StoredCalls:
 
     def write(self) -> None:
         """Store what has changed, with the files it touched and the git operations it shows."""
+        if not self.changed:
+            self.by_id.clear()
+            return
         tools = list(self.changed.values())
         old = [tool for tool in tools if tool.is_stored]
         for tool in tools:

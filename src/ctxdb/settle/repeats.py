@@ -10,6 +10,33 @@ from ctxdb.rules.replays import SeenReplays, thread_of
 from ctxdb.settle.stored_replays import StoredReplays
 from ctxdb.store.lookup import look_up
 
+Said = tuple[str | None, ...]
+
+
+def _said(message: Message) -> Said | None:
+    """What a line and its replay have in common; None for a line that cannot be a replay."""
+    if not message.block_keys or message.timestamp is None:
+        return None
+    return (
+        message.session_id,
+        message.timestamp,
+        message.type,
+        thread_of(message.agent_id),
+        message.api_message_id,
+    )
+
+
+def _are_all_new(messages: list[Message], said: list[Said | None]) -> bool:
+    """Whether no two of these lines can be one entry, told by comparing sets: the usual case."""
+    uuids = {message.uuid for message in messages}
+    moments = [moment for moment in said if moment is not None]
+    return (
+        len(uuids) == len(messages)
+        and len(set(moments)) == len(moments)
+        and all(uuid is not None and is_uuid(uuid) for uuid in uuids)
+        and all(message.forked_from is None for message in messages)
+    )
+
 
 class Repeats:
     """Looks entries up by uuid, by forkedFrom, by the blocks of a replay and by the line itself."""
@@ -23,29 +50,24 @@ class Repeats:
         known = self._known(messages)
         replayed = self._replay_candidates(messages)
         self._count_equal_lines([message for message in messages if message.uuid is None])
+        said = [_said(message) for message in messages]
+        if _are_all_new(messages, said) and not known and not replayed.seen:
+            return []
         repeated: list[Message] = []
-        for message in messages:
+        for message, moment in zip(messages, said, strict=True):
             uuid = message.uuid
             if uuid is None:
                 key = line_key(message.file_session, message.line_hash, message.nth)
             else:
-                key = uuid if is_uuid(uuid) else entry_key(uuid, message.session_id)
+                key = entry_key(uuid, message.session_id)
             is_repeat = key in known
             known.add(key)
             if message.forked_from is not None:
                 key = entry_key(message.forked_from, message.forked_session)
                 is_repeat = is_repeat or key in known
                 known.add(key)
-            if message.block_keys and message.timestamp is not None:
-                said = (
-                    message.session_id,
-                    message.timestamp,
-                    message.type,
-                    thread_of(message.agent_id),
-                    message.api_message_id,
-                )
-                if replayed.add(said, message.block_keys):
-                    is_repeat = True
+            if moment is not None and replayed.add(moment, message.block_keys or ""):
+                is_repeat = True
             if is_repeat:
                 message.is_new = False
                 repeated.append(message)
