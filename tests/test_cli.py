@@ -28,6 +28,7 @@ from ctxdb.commands.declare import join_pairs
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
+from world import PATIENCE
 
 COMMANDS = sorted([*commands.COMMANDS, *commands.GROUPS])
 
@@ -337,7 +338,7 @@ class Report:
     def lines(self): return ["\\u65e5\\u672c"]
 def work(*_, **__):
     print("at work", flush=True)
-    time.sleep(30)
+    time.sleep(600)
 module("sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
 module("status", collect=lambda config: Report())
 from ctxdb.entry import main
@@ -435,7 +436,7 @@ def ctxdb(
     env = {"HOME": str(folder), "PATH": os.environ["PATH"]}
     script = f"C={shlex.quote(program)}; CONFIG=.config/ctxdb/config.toml; {words}"
     return subprocess.run(
-        ["bash", "-c", script], capture_output=True, check=False, env=env, cwd=cwd, timeout=60
+        ["bash", "-c", script], capture_output=True, check=False, env=env, cwd=cwd, timeout=PATIENCE
     )
 
 
@@ -501,7 +502,7 @@ def test_control_c_exits_130_without_a_traceback() -> None:
         assert child.stderr is not None
         assert child.stdout.readline() == "at work\n"
         child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 130
+        assert child.wait(PATIENCE) == 130
         assert "Traceback" not in child.stderr.read()
 
 
