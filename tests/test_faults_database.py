@@ -15,8 +15,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any, Self
@@ -26,10 +26,11 @@ import pytest
 from ctxdb.assets import asset_dir
 from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, NewerSchema
-from ctxdb.lock import WriterLock
+from ctxdb.lock import WriterLock, current_writer
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
-from world import RUN, SMALL_BATCHES, World, lines, texts
+from live_lab import until
+from world import PATIENCE, RUN, SMALL_BATCHES, World, lines, texts
 
 KILLED = -signal.SIGKILL
 PUBLIC = [
@@ -86,12 +87,23 @@ class Holder:
         return self
 
     def let_go(self) -> None:
-        _, errors = self.process.communicate(timeout=30)
+        _, errors = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == 0, errors
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.let_go()
+
+
+def let_go_of(world: World, held: sqlite3.Connection) -> None:
+    """Sync in another thread, and end the transaction of `held` when that has begun."""
+    with ThreadPoolExecutor() as threads:
+        syncing = threads.submit(world.sync)
+        until(lambda: current_writer(world.db) or syncing.done())
+        with pytest.raises(TimeoutError):
+            syncing.result(0.1)
+        held.rollback()
+        syncing.result(PATIENCE)
 
 
 # -- two writers ---------------------------------------------------------------------------------
@@ -151,15 +163,14 @@ def test_case_57_without_the_lock_two_writers_still_store_every_line_once(world:
         writer.stdin = None
     chance = random.Random(57)
     number = 0
-    end = time.monotonic() + 2.5
-    while time.monotonic() < end:
+    for _ in range(300):
         some = range(number, number + chance.choice((1, 2, 9)))
         number = some.stop
         world.append(lines(*some), world.file(f"p/{chance.randrange(3)}.jsonl"))
         time.sleep(0.005)
     stop.touch()
     for writer in writers:
-        _, errors = writer.communicate(timeout=120)
+        _, errors = writer.communicate(timeout=PATIENCE)
         assert (writer.returncode, errors) == (0, "")
     world.sync()
     world.settled(range(number))
@@ -179,7 +190,7 @@ def test_case_58_a_sync_while_another_one_runs_waits_if_it_is_asked_to(world: Wo
         assert waiting.stderr.readline().startswith(f"Waiting for process {holder.process.pid}")
         assert waiting.poll() is None
         holder.let_go()
-        said, _ = waiting.communicate(timeout=30)
+        said, _ = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
     assert '"lines_read": 0,' in said  # no work is done twice
     world.settled([0, 1])
@@ -509,7 +520,6 @@ def test_case_68_the_database_of_another_program_is_refused_and_left_untouched(
 
 
 @pytest.mark.parametrize("what", ["a link", "a folder", "a fifo"])
-@pytest.mark.timeout(30)
 def test_case_68_what_is_no_regular_file_is_refused(world: World, what: str) -> None:
     target = world.db.rename(world.db.with_name("real.db"))
     if what == "a link":
@@ -780,7 +790,7 @@ def test_case_71_four_processes_that_migrate_at_once_all_succeed(
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    ends = [process.communicate(timeout=50) for process in processes]
+    ends = [process.communicate(timeout=PATIENCE) for process in processes]
     assert [errors for _, errors in ends] == [""] * 4
     assert len({said for said, _ in ends}) == 1
     assert world.one("SELECT count(*) FROM _sqlite_migrations") == len(schema.steps())
@@ -792,14 +802,11 @@ def test_case_71_four_processes_that_migrate_at_once_all_succeed(
 def test_case_71_the_change_to_a_write_ahead_log_waits_for_whoever_reads(world: World) -> None:
     """SQLite itself does not: of two that migrate at once, one would fail."""
     world.write(lines(0, 1))
-    with closing(sqlite3.connect(world.db, check_same_thread=False)) as reading:
+    with closing(sqlite3.connect(world.db)) as reading:
         assert reading.execute("PRAGMA journal_mode = DELETE").fetchone() == ("delete",)
         reading.execute("BEGIN")
         reading.execute("SELECT count(*) FROM messages").fetchone()
-        letting_go = threading.Timer(0.3, reading.rollback)
-        letting_go.start()
-        world.sync()
-        letting_go.join()
+        let_go_of(world, reading)
     assert world.one("PRAGMA journal_mode") == "wal"
     world.settled([0, 1])
 
@@ -811,7 +818,7 @@ def test_case_71_four_first_syncs_at_once_all_succeed_if_they_may_wait(world: Wo
     command = [sys.executable, "-m", "ctxdb", "--db", world.db, "sync", "--wait", "--quiet"]
     command += ["--root", world.root]
     processes = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(4)]
-    ends = [(process.communicate(timeout=50)[1], process.returncode) for process in processes]
+    ends = [(process.communicate(timeout=PATIENCE)[1], process.returncode) for process in processes]
     assert ends == [(b"", 0)] * 4
     world.settled(range(50))
 
@@ -1125,12 +1132,9 @@ def test_a_database_made_by_ctxdb_is_up_to_date_for_sqlite_utils(world: World) -
 def test_a_writer_waits_for_someone_who_edits_by_hand(world: World) -> None:
     """Case 60 in short: DB Browser holds a write lock for a while."""
     world.write(lines(0, 1))
-    with closing(sqlite3.connect(world.db, isolation_level=None, check_same_thread=False)) as conn:
+    with closing(sqlite3.connect(world.db, isolation_level=None)) as conn:
         conn.execute("BEGIN IMMEDIATE")
-        timer = threading.Timer(1, conn.rollback)
-        timer.start()
-        world.sync()
-        timer.join()
+        let_go_of(world, conn)
     world.settled([0, 1])
 
 

@@ -867,7 +867,6 @@ def swapped_for(target: Path, path: Path) -> Any:
     return swap_first
 
 
-@pytest.mark.timeout(60)
 def test_case_40_what_only_has_the_name_of_a_transcript_is_skipped_and_never_blocks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -886,7 +885,6 @@ def test_case_40_what_only_has_the_name_of_a_transcript_is_skipped_and_never_blo
         world.settled([0, 1, 2])
 
 
-@pytest.mark.timeout(60)
 def test_case_40_a_transcript_that_becomes_a_fifo_while_it_is_looked_at_never_blocks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def test_the_order_of_files_does_not_matter(recipe: Recipe, data: st.DataObject)
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(), st.data())
 def test_the_order_of_many_files_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
@@ -117,7 +117,7 @@ def test_how_growth_falls_into_syncs_does_not_matter(recipe: Recipe, data: st.Da
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(), st.data())
 def test_how_much_growth_falls_into_syncs_does_not_matter(
@@ -185,7 +185,7 @@ def test_reading_again_changes_nothing(recipe: Recipe, data: st.DataObject) -> N
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(most_files=4), st.data())
 def test_reading_again_and_again_changes_nothing(recipe: Recipe, data: st.DataObject) -> None:
@@ -255,7 +255,7 @@ def test_who_reads_and_in_what_pieces_does_not_matter(recipe: Recipe, data: st.D
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(), st.data())
 def test_who_reads_much_and_in_what_pieces_does_not_matter(

@@ -425,7 +425,7 @@ def test_a_folder_of_any_name_is_one_word_for_a_shell() -> None:
         assert resume_command("x", folder).isprintable()
     words = " ".join(map(shell_word, FOLDERS))
     done = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True, timeout=30
+        ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True
     )
     assert done.stdout.decode().split("\0")[:-1] == FOLDERS
 

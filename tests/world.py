@@ -31,6 +31,7 @@ from lab import empty_database
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 OTHER_SESSION = "5e551000-0000-4000-8000-00000000000b"
 NOBODY = 65534
+PATIENCE = 120.0  # seconds that only something that hangs takes, however slow the machine
 
 RUN = "from ctxdb.cli.main import main; main()"
 
@@ -221,7 +222,7 @@ class World:
     @contextmanager
     def connect(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         uri = f"file:{self.db}?mode={'rw' if write else 'ro'}"
-        with closing(sqlite3.connect(uri, uri=True)) as conn:
+        with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as conn:
             yield conn
             conn.commit()
 

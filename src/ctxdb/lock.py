@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 
-ORPHAN_SECONDS = 2.0
+ORPHAN_SECONDS = 15.0  # a busy machine may not run a process for a while
 
 
 class Writer(NamedTuple):

@@ -62,10 +62,15 @@ def say_bytes(data: bytes) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line that is not data."""
+    """Print a line that is not data. A terminal that is gone is no reason to stop."""
     sys.stdout.flush()
-    sys.stderr.write(printable(text) + "\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return
 
 
 def show(result: Result, *, as_json: bool) -> None:

@@ -17,8 +17,9 @@ from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.lock import current_writer, holds_lock
 
 READY_FD = "CTXDB_READY_FD"  # where a started daemon says that it is ready, or why not
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+# What only a daemon takes that hangs or waits, however busy the machine. One that ends is noticed.
+START_SECONDS = 120.0
+STOP_SECONDS = 120.0
 MOST_DESCRIPTORS = 1 << 16  # that a shell or a script may have left open
 
 

@@ -53,7 +53,7 @@ CHANGES: list[type[FileSystemEvent]] = [
     DirDeletedEvent,
 ]
 FOLDERS: list[type[FileSystemEvent]] = [DirCreatedEvent, DirMovedEvent]
-STOP_SECONDS = 5.0
+STOP_SECONDS = 30.0  # a busy machine may not run its threads for a while
 Identity = tuple[int, int]
 
 LIMITS = {
