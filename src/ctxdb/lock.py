@@ -13,7 +13,6 @@ import fcntl
 import os
 import stat
 import time
-import weakref
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ctxdb import __version__
@@ -213,7 +212,7 @@ def _parse(text: bytes) -> Writer | None:
 
 # A forked worker inherits the descriptor, and with it the lock: if this process were killed, the
 # orphan would keep the database locked. So children close it; that does not unlock it here.
-_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+_held: set[WriterLock] = set()
 
 
 def _close_in_child() -> None:

@@ -54,6 +54,13 @@ def show(report: Report, *, as_json: bool) -> None:
         say(printable(line))
 
 
+def terminal_columns() -> int:
+    """How many columns the terminal of standard output has."""
+    import shutil  # 4 ms that `ctxdb sync` with nothing new does not need
+
+    return shutil.get_terminal_size().columns
+
+
 @contextmanager
 def telling_candidates() -> Iterator[None]:
     """List the sessions that may be meant, before the reason is told in one line."""

@@ -12,9 +12,10 @@ log or on a terminal that cannot redraw a line there is none at all.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
+
+from ctxdb.output import terminal_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,7 +63,7 @@ class TerminalProgress:
         *,
         color: bool = True,
         clock: Callable[[], float] = time.monotonic,
-        columns: Callable[[], int] = lambda: shutil.get_terminal_size().columns,
+        columns: Callable[[], int] = terminal_columns,
     ) -> None:
         self._stream = stream
         self._color = color
@@ -156,7 +157,7 @@ def _columns_of(stream: TextIO) -> int:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         columns = 0
-    return columns or shutil.get_terminal_size().columns
+    return columns or terminal_columns()
 
 
 def human_bytes(n: int) -> str:

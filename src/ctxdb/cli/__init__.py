@@ -58,7 +58,7 @@ GROUPS = {  # what --help says of a group
 }
 DEFAULTS = {"prices": "list"}  # what a group does when it is not told
 # Asked all day, so read without Typer, whose import takes as long as their answer.
-EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show", "export"})
+EVERYDAY = frozenset({"sync", "watch", "status", "path", "query", "search", "show", "export"})
 PAIR_FLAGS = frozenset({"-p", "--param"})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,7 +10,7 @@ from ctxdb.cli.common import Model, Project, Session, Since, Until
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.reading_session import NoSync, open_fresh
 from ctxdb.errors import UsageError
-from ctxdb.output import note, say, telling_candidates
+from ctxdb.output import note, say, telling_candidates, terminal_columns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -101,7 +100,7 @@ def search(
     if not words.strip():
         raise UsageError("what to look for? Give a word or more")
     times = _times(since, until)
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
+    columns = terminal_columns() if sys.stdout.isatty() else PIPED_COLUMNS
     size = max(columns * 2 - 12, 60) if format == "text" else PROGRAM_CHARACTERS
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn, telling_candidates():
         from ctxdb.query.resolve import check_model, project_ids

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.reading_session import NoSync, open_fresh, page
 from ctxdb.errors import UsageError
-from ctxdb.output import note, say_bytes, telling_candidates
+from ctxdb.output import note, say_bytes, telling_candidates, terminal_columns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -79,7 +78,7 @@ def show(
         if not turns:
             raise UsageError(f"session {reading.id} has no turn {turn}: {_turns_of(reading)}")
     on_terminal = sys.stdout.isatty()
-    columns = shutil.get_terminal_size().columns if on_terminal else PIPED_COLUMNS
+    columns = terminal_columns() if on_terminal else PIPED_COLUMNS
     laid_out = TerminalPage(ink_for(sys.stdout), columns, wish, cut=on_terminal)
     page(laid_out.lines(reading, turns))
 
