@@ -1039,7 +1039,7 @@ MOUNTED = (
     """
 import os
 from pathlib import Path
-from ctxdb.daemon import mounts
+from ctxdb import mounts
 table = Path(os.environ["MOUNTS"])
 mounts.file_system_of.__defaults__ = (table,)
 """

@@ -295,11 +295,11 @@ def test_several_roots_are_one_database(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda db: db.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
         (lambda db: db.write_text("my novel"), "is not a SQLite database"),
         (lambda db: db.symlink_to("elsewhere.db"), "is a symbolic link"),
     ],
-    ids=["folder", "text", "link"],
+    ids=["pipe", "text", "link"],
 )
 def test_what_cannot_be_a_database_is_one_line_and_exit_1(
     world: World, prepare: Any, words: str

@@ -33,7 +33,7 @@ SETTINGS = ("db", "roots")
 
 
 class Config(NamedTuple):
-    """What every command needs to know. Paths are absolute; nothing in here was looked up."""
+    """What every command needs to know. Paths are absolute, and need not exist."""
 
     db_path: Path
     roots: tuple[str, ...]  # strings: os.scandir gives names back as it was given them
@@ -70,7 +70,8 @@ def _db_path(
         path = _absolute(value, settings_path.parent)
     else:
         path = data_dir(environ) / "ctxdb.db"
-    if not path.name:
+    # Every command comes through here, so none leaves a lock file beside the folder.
+    if path.is_dir() and not path.is_symlink():
         raise UsageError(f"{path}: a folder cannot be the database; name a file")
     return path
 
