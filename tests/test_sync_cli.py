@@ -224,7 +224,7 @@ def test_status_names_bad_lines_before_mended_ones_and_says_how_many_there_are(
     assert shown.count("not_json: ") == 8
     assert "... and 2 more: `ctxdb query ingest_errors`\n" in shown
     assert "glued: " not in shown
-    assert "Mended       9 lines read after mending (glued)\n" in shown
+    assert "Repaired     9 lines had to be repaired (glued)\n" in shown
     problems = json.loads(done("status", "--json"))["problems"]
     assert {one["reason"] for one in problems} == {"not_json"}
 
@@ -272,7 +272,7 @@ def test_status_says_how_far_it_is_behind_and_who_writes(world: World) -> None:
 
 
 def test_status_before_the_first_sync_makes_nothing(world: World) -> None:
-    assert "not there yet; `ctxdb sync` makes it" in done("status")
+    assert "does not exist yet; `ctxdb sync` makes it" in done("status")
     assert not world.db.parent.exists()
 
 

@@ -1,8 +1,8 @@
-"""Read a plain command line by the commands' own declarations, without Typer.
+"""Parse a plain command line from the commands' own declarations, without Typer.
 
-Importing Typer takes as long as answering an everyday question. So a command line that is plain
-(known flags, values of the right type, nothing missing) is read here; anything else, `--help` and
-every mistake included, is None: Typer reads it again and says what is wrong.
+Importing Typer takes as long as answering an everyday question. So a command line is parsed here if
+it is plain: known flags, values of the right type, nothing missing. For any other one, also for
+`--help` and for every mistake, the result is None. Then Typer parses it and reports what is wrong.
 """
 
 from __future__ import annotations
@@ -18,53 +18,76 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-class Call(NamedTuple):
-    """A command and what to give it."""
+class ParsedCommand(NamedTuple):
+    """A command function and its arguments."""
 
-    command: Callable[..., int | None]
+    function: Callable[..., int | None]
     ctx: Context
     arguments: dict[str, Any]
 
+    def run(self) -> int:
+        """Run the command and return its exit code."""
+        return self.function(self.ctx, **self.arguments) or 0
+
 
 class _NotPlain(Exception):
-    """Typer's to read."""
+    """Typer has to parse this command line."""
 
 
-def plain_call(words: list[str]) -> Call | None:
-    """Return the call that a plain command line means, None if it is not plain."""
-    db: Path | None = None
-    rest = list(words)
-    while rest and rest[0].startswith("--db"):
-        flag, sign, value = rest.pop(0).partition("=")
-        if flag != "--db" or not (sign or rest):
-            return None
-        db = Path(value if sign else rest.pop(0))
-    if not rest or rest[0] not in EVERYDAY or rest[0] not in COMMANDS:
-        return None
-    command = load(COMMANDS[rest[0]])
+def parse_plain(words: list[str]) -> ParsedCommand | None:
+    """Return the command that a plain command line means, or None if it is not plain."""
+    rest = iter(words)
     try:
-        return Call(command, Context(db), _read(join_pairs(rest[1:], PAIR_FLAGS), command))
+        db, name = _before_command(rest)
+        if name not in EVERYDAY or name not in COMMANDS:
+            return None
+        function = load(COMMANDS[name])
+        arguments = _arguments(join_pairs(list(rest), PAIR_FLAGS), function)
     except _NotPlain:
         return None
+    return ParsedCommand(function, Context(db), arguments)
 
 
-def _read(words: list[str], command: Callable[..., int | None]) -> dict[str, Any]:
-    declared = parameters(command)
+def _before_command(rest: Iterator[str]) -> tuple[Path | None, str]:
+    """Take --db and the name of the command."""
+    db: Path | None = None
+    for word in rest:
+        if not word.startswith("--db"):
+            return db, word
+        flag, sign, value = word.partition("=")
+        if flag != "--db":
+            raise _NotPlain
+        db = Path(value if sign else _next(rest))
+    raise _NotPlain
+
+
+def _next(rest: Iterator[str]) -> str:
+    word = next(rest, None)
+    if word is None:
+        raise _NotPlain
+    return word
+
+
+def _arguments(words: list[str], function: Callable[..., int | None]) -> dict[str, Any]:
+    declared = parameters(function)
     by_flag = {
-        flag: one for one in declared if isinstance(one.says, Option) for flag in one.says.flags
+        flag: one
+        for one in declared
+        if isinstance(one.declared, Option)
+        for flag in one.declared.flags
     }
-    places = [one for one in declared if isinstance(one.says, Argument)]
+    positional = [one for one in declared if isinstance(one.declared, Argument)]
     found: dict[str, Any] = {}
-    loose: list[str] = []
+    without_flag: list[str] = []
     rest = iter(words)
     for word in rest:
         if word == "--":
-            loose += rest
+            without_flag += rest
         elif word.startswith("-") and word != "-":
             _take_option(word, rest, by_flag, found)
         else:
-            loose.append(word)
-    _place(loose, places, found)
+            without_flag.append(word)
+    _take_positional(without_flag, positional, found)
     for one in declared:
         if one.name not in found:
             if one.is_required:
@@ -85,30 +108,27 @@ def _take_option(
             raise _NotPlain
         found[one.name] = True
         return
-    value = text if sign else next(rest, None)
-    if value is None:
-        raise _NotPlain
-    converted = _convert(value, one)
+    value = _convert(text if sign else _next(rest), one)
     if one.is_list:
-        found.setdefault(one.name, []).append(converted)
+        found.setdefault(one.name, []).append(value)
     else:
-        found[one.name] = converted
+        found[one.name] = value
 
 
-def _place(loose: list[str], places: list[Parameter], found: dict[str, Any]) -> None:
-    for one in places:
+def _take_positional(words: list[str], positional: list[Parameter], found: dict[str, Any]) -> None:
+    for one in positional:
         if one.is_list:
-            if loose:
-                found[one.name] = [_convert(word, one) for word in loose]
+            if words:
+                found[one.name] = [_convert(word, one) for word in words]
             return
-        if loose:
-            found[one.name] = _convert(loose.pop(0), one)
-    if loose:
+        if words:
+            found[one.name] = _convert(words.pop(0), one)
+    if words:
         raise _NotPlain
 
 
 def _convert(text: str, one: Parameter) -> Any:
-    says = one.says
+    declared = one.declared
     if get_origin(one.type) is Literal:
         if text not in get_args(one.type):
             raise _NotPlain
@@ -118,10 +138,10 @@ def _convert(text: str, one: Parameter) -> Any:
             number = one.type(text)
         except ValueError:
             raise _NotPlain from None
-        least = says.at_least if isinstance(says, Option) else None
-        if number != number or (least is not None and number < least):  # noqa: PLR0124
+        least = declared.at_least if isinstance(declared, Option) else None
+        if number != number or (least is not None and number < least):  # noqa: PLR0124 - NaN
             raise _NotPlain
         return number
-    if isinstance(says, Option) and says.is_folder and not os.path.isdir(text):
+    if isinstance(declared, Option) and declared.is_folder and not os.path.isdir(text):
         raise _NotPlain
     return Path(text) if one.type is Path else text

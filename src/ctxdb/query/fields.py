@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.query.words import Both, Either, Node, Without, Word
-from ctxdb.session.objects import parsed
+from ctxdb.session.json_values import json_value
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,7 +22,7 @@ _GAP = r"[\W_]{1,40}"  # between the parts of a word, as in ctxdb.query.snippets
 
 def names_and_values(text: str) -> tuple[str, str]:
     """The names of all fields of a JSON text, and all its values, one a line."""
-    value = parsed(text)
+    value = json_value(text)
     if value is None:
         return "", text
     waiting: list[Any] = [value]

@@ -1,4 +1,4 @@
-"""JSON from the database, which came from a transcript: it may be anything, of any depth."""
+"""Parse JSON that came from a transcript, which may be invalid or too deep."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 
-def parsed(text: str | bytes | None) -> Any:
-    """The value, None where there is none to be had."""
+def json_value(text: str | bytes | None) -> Any:
+    """The value, or None if the text cannot be parsed."""
     try:
         return json.loads(text or "null")
     except (ValueError, RecursionError):
         return None
 
 
-def parsed_object(text: str | bytes | None) -> dict[str, Any]:
-    """The object, an empty one for anything else."""
-    found = parsed(text)
+def json_object(text: str | bytes | None) -> dict[str, Any]:
+    """The object, or an empty one if the text is anything else."""
+    found = json_value(text)
     return found if isinstance(found, dict) else {}

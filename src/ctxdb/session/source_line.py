@@ -1,7 +1,7 @@
-"""Lines of transcripts as they stand on disk.
+"""Read the exact line of an entry from its transcript.
 
-A row knows the file, the byte and the length of its line. The file may have changed or gone since,
-so what is read there is checked before it is shown: it must be the entry with that uuid.
+A row stores the file, the byte and the length of its line. The file may have changed or gone since,
+so the line is checked before it is shown: it must still be the entry with that uuid.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import CtxdbError
 from ctxdb.files.identity import open_regular, pread
-from ctxdb.session.find import LAST
-from ctxdb.session.objects import parsed
+from ctxdb.session.find import AFTER_ALL_TEXT
+from ctxdb.session.json_values import json_value
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-MAX_LINE = 1 << 30  # a length that no line has
-_UUID_KEY = re.compile(rb'"uuid"\s*:\s*"([0-9A-Za-z-]{1,64})"')
+MAX_LINE_BYTES = 1 << 30  # no line is this long: a larger number in a row is damage
+_UUID_KEY = re.compile(rb'"uuid"\s*:\s*"(?P<uuid>[0-9A-Za-z-]{1,64})"')
 
 
-class Line(NamedTuple):
-    """The bytes of a line without its newline, and what is to be said about them."""
+class SourceLine(NamedTuple):
+    """The bytes of a line without its newline, and a note about them."""
 
     data: bytes
     note: str = ""
 
 
 class Place(NamedTuple):
-    """Where an entry stands."""
+    """Where an entry is stored on disk."""
 
     uuid: str
     path: str
@@ -39,6 +39,7 @@ class Place(NamedTuple):
     start: int
     length: int
     is_copy: int
+    message_id: int
 
 
 _PLACES = """
@@ -50,40 +51,46 @@ SELECT c.uuid, f.path, f.path_bytes, c.byte_start, c.byte_length, 1, c.message_i
 FROM message_copies c JOIN source_files f ON f.id = c.source_file_id
 WHERE c.uuid >= :first AND c.uuid < :last
 """
-_COPIES = """
-SELECT c.uuid, f.path, f.path_bytes, c.byte_start, c.byte_length, 1
-FROM message_copies c JOIN source_files f ON f.id = c.source_file_id WHERE c.message_id = ?
+_PLACES_OF_MESSAGE = """
+SELECT c.uuid, f.path, f.path_bytes, c.byte_start, c.byte_length, 1, c.message_id
+FROM message_copies c JOIN source_files f ON f.id = c.source_file_id WHERE c.message_id = :id
 UNION ALL
-SELECT m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 1
-FROM messages m JOIN source_files f ON f.id = m.source_file_id WHERE m.id = ?
+SELECT m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 1, m.id
+FROM messages m JOIN source_files f ON f.id = m.source_file_id WHERE m.id = :id
 """
 
 
-def source_line(conn: sqlite3.Connection, uuid: str) -> Line:
-    """The line of the entry with this uuid (or the only one that begins so), checked."""
-    wanted = uuid.strip()
-    rows = []
-    for form in dict.fromkeys((wanted, wanted.lower())):
-        rows += conn.execute(_PLACES, {"first": form, "last": form + LAST}).fetchall()
-    rows = [row for row in rows if row[0].lower() == wanted.lower()] or rows
-    if not wanted or not rows:
-        raise CtxdbError(f"no entry has the uuid {uuid!r}")
-    if len({row[0] for row in rows}) > 1:
-        raise CtxdbError(
-            f"{len({row[0] for row in rows})} entries begin with {uuid!r}; give all of it"
-        )
-    rows.sort(key=lambda row: row[5])
-    places = [Place(*row[:6]) for row in rows]
-    message_id = rows[0][6]
-    places += [Place(*row) for row in conn.execute(_COPIES, (message_id, message_id))]
-    for nth, place in enumerate(places):
+def source_line(conn: sqlite3.Connection, uuid: str) -> SourceLine:
+    """The line of the entry with this uuid, or of the only entry whose uuid begins with it."""
+    first, *others = _places(conn, uuid)
+    data = read_line(first)
+    if data is not None:
+        return SourceLine(data)
+    others += (Place(*row) for row in conn.execute(_PLACES_OF_MESSAGE, {"id": first.message_id}))
+    for place in others:
         data = read_line(place)
-        if data is None:
-            continue
-        if nth and place.path != places[0].path:
-            return Line(data, f"{_why(places[0])}; this is a copy of it, from {place.path}")
-        return Line(data)
-    raise CtxdbError(f"{_why(places[0])}; the database has what it said, not its exact bytes")
+        if data is not None and place.path != first.path:
+            return SourceLine(data, f"{_why(first)}; this is a copy of it, from {place.path}")
+        if data is not None:
+            return SourceLine(data)
+    raise CtxdbError(f"{_why(first)}; the database has what it said, not its exact bytes")
+
+
+def _places(conn: sqlite3.Connection, uuid: str) -> list[Place]:
+    """The places of the one entry that is meant, its own place before the copies."""
+    wanted = uuid.strip()
+    places: list[Place] = []
+    for form in dict.fromkeys((wanted, wanted.lower())):
+        values = {"first": form, "last": form + AFTER_ALL_TEXT}
+        places += (Place(*row) for row in conn.execute(_PLACES, values))
+    exact = [place for place in places if place.uuid.lower() == wanted.lower()]
+    places = exact or places
+    if not wanted or not places:
+        raise CtxdbError(f"no entry has the uuid {uuid!r}")
+    entries = len({place.uuid for place in places})
+    if entries > 1:
+        raise CtxdbError(f"{entries} entries begin with {uuid!r}; give all of it")
+    return sorted(places, key=lambda place: place.is_copy)
 
 
 def _why(place: Place) -> str:
@@ -93,15 +100,15 @@ def _why(place: Place) -> str:
 
 
 def read_line(place: Place) -> bytes | None:
-    """The bytes at a place, if they are still the entry they were."""
-    if not 0 < place.length < MAX_LINE:
+    """The bytes at a place, or None if they are no longer the entry."""
+    if not 0 < place.length < MAX_LINE_BYTES:
         return None
     try:
         fd = open_regular(place.path_bytes or place.path)
     except OSError:
         return None
     try:
-        # A line of its own, or one of two objects that stand on one line.
+        # It is a line of its own, or one of two objects on one line.
         if place.start and os.pread(fd, 1, place.start - 1) not in (b"\n", b"}"):
             return None
         if os.pread(fd, 1, place.start + place.length) not in (b"\n", b"{", b""):
@@ -115,14 +122,14 @@ def read_line(place: Place) -> bytes | None:
 
 
 def _uuids(data: bytes) -> Iterator[str]:
-    """The uuids that a line gives an entry: its own, and that of the entry wrapped in it."""
-    entry = parsed(data)
+    """The uuids that a line gives: its own, and that of the entry wrapped in it."""
+    entry = json_value(data)
     if entry is None:
-        # Mended when it was stored (bytes that are no text): look for the key.
+        # The line was repaired when it was stored (bytes that are no text): look for the key.
         if not (data.startswith(b"{") and data.rstrip().endswith(b"}")):
             return
         for match in _UUID_KEY.finditer(data):
-            yield match.group(1).decode()
+            yield match["uuid"].decode()
         return
     for path in ((), ("data", "message")):
         inner = entry

@@ -1,4 +1,4 @@
-"""The database as a clean copy: one file, without what was deleted, as of one moment."""
+"""Copy the whole database into one file, as of one moment and without deleted rows."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write_snapshot(db_path: Path, target: Path) -> None:
+def copy_database(db_path: Path, target: Path) -> None:
     """Copy the database into `target`, an empty file that is private already.
 
-    A writer may go on meanwhile: the copy is what was committed when it began.
+    A writer may go on meanwhile. The copy holds what was committed when it began.
     """
     with naming_damage(db_path):
         uri = f"file:{quote(os.fsencode(db_path))}?mode=ro"
         conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
         try:
-            # A copy that is given away lies beside no log: it must be whole in its one file.
+            # The copy must be complete in one file: its log would be left behind when it is moved.
             conn.execute("VACUUM INTO ?", (str(target),))
         except sqlite3.OperationalError as e:
             if e.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
