@@ -381,7 +381,7 @@ def test_agents_that_nobody_asked_for_are_named_at_the_end(world: World, files: 
     one.prompt("go")
     one.agent_file("acompact-1").prompt("sum up")
     fill(world, files)
-    assert lines(world, one.session, Detail())[-1] == "Besides: 1 compact"
+    assert lines(world, one.session, Detail())[-1] == "Other agents: 1 compact"
     assert [agent.agent_id for agent in read(world, one.session).others] == ["acompact-1"]
 
 

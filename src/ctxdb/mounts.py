@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 MOUNT_TABLE = Path("/proc/mounts")
-# Types as /proc/mounts names them. FUSE may be local (ntfs-3g), but nothing tells whether it is.
+# Types as /proc/mounts names them. FUSE may be local (ntfs-3g), but /proc/mounts does not say so.
 WITHOUT_EVENTS = frozenset(
     {"9p", "afs", "autofs", "ceph", "cifs", "coda", "drvfs", "gfs", "gfs2", "glusterfs", "gpfs"}
     | {"lustre", "ncpfs", "ncp", "nfs", "nfs4", "ocfs2", "prl_fs", "smb", "smb2", "smb3", "smbfs"}
@@ -48,7 +48,7 @@ def why_no_events(path: str, table: Path = MOUNT_TABLE) -> str | None:
     """Why inotify can miss changes below a path, or None if it cannot."""
     kind = file_system_of(path, table)
     if kind in WITHOUT_EVENTS or kind.startswith("fuse"):
-        return f"{path} is on {kind}, which does not tell of changes made elsewhere"
+        return f"{path} is on {kind}, which does not report changes made on other machines"
     return None
 
 

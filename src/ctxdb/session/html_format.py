@@ -59,7 +59,8 @@ def html_page(conversation: Conversation) -> Iterator[str]:
     for exchange in conversation.exchanges:
         yield from _exchange(exchange)
     if conversation.others:
-        yield f"<section>\n<h2>Besides: {_text(captions.others_line(conversation.others))}</h2>\n"
+        others = _text(captions.others_line(conversation.others))
+        yield f"<section>\n<h2>Other agents: {others}</h2>\n"
         for agent in conversation.others:
             yield from _agent(agent, 0)
         yield "</section>\n"
@@ -137,7 +138,7 @@ def _call(call: Call, depth: int) -> Iterator[str]:
     if call.result:
         body += f"<h3>result</h3>{_code(call.result)}"
     if call.result_path:
-        body += f"<p>whole output: {_text(call.result_path)}</p>"
+        body += f"<p>full output: {_text(call.result_path)}</p>"
     if body:
         yield _details(f"call {status}", summary, body)
     else:

@@ -38,7 +38,7 @@ def markdown(conversation: Conversation) -> Iterator[str]:
         yield from _exchange(exchange)
     if conversation.others:
         yield ""
-        yield f"## Besides: {plain(captions.others_line(conversation.others))}"
+        yield f"## Other agents: {plain(captions.others_line(conversation.others))}"
         for agent in conversation.others:
             yield from _agent(agent, 0)
 
@@ -96,7 +96,7 @@ def _call(call: Call, depth: int) -> Iterator[str]:
     if call.result:
         body += ["", "**result**", *code(call.result.strip("\n"))]
     if call.result_path:
-        body += ["", f"whole output: {plain(call.result_path)}"]
+        body += ["", f"full output: {plain(call.result_path)}"]
     if body:
         yield from _folded(f"{title}  {ending}".rstrip(), body[1:])
     else:

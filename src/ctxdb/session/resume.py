@@ -18,7 +18,7 @@ def shell_word(text: str) -> str:
     if text.isprintable():
         return "'" + text.replace("'", "'\"'\"'") + "'"
     # Invisible characters are escaped in the way that bash, zsh and ksh understand.
-    spelt = "".join(
+    escaped = "".join(
         "\\" + c
         if c in "\\'"
         else c
@@ -26,4 +26,4 @@ def shell_word(text: str) -> str:
         else "".join(f"\\{byte:03o}" for byte in c.encode("utf-8", "surrogatepass"))
         for c in text
     )
-    return f"$'{spelt}'"
+    return f"$'{escaped}'"

@@ -55,7 +55,7 @@ class TerminalFormat:
             day = today or day
         if conversation.others and exchanges is None:
             yield ""
-            yield self.paint("dim", f"Besides: {captions.others_line(conversation.others)}")
+            yield self.paint("dim", f"Other agents: {captions.others_line(conversation.others)}")
             if self.detail.agents:
                 for agent in conversation.others:
                     yield from self._agent(agent, "", 0)
@@ -153,7 +153,7 @@ class TerminalFormat:
             for line in safe(without_graphics(call.result).strip("\n")).split("\n"):
                 yield f"{lead}{self.paint('dim', '│ ')}{line}".rstrip()
         if call.result_path:
-            yield lead + self.paint("dim", f"whole output: {one_line(call.result_path)}")
+            yield lead + self.paint("dim", f"full output: {one_line(call.result_path)}")
 
     def _agent(self, agent: Agent, lead: str, depth: int) -> Iterator[str]:
         ending = captions.agent_facts(agent)
