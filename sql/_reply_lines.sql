@@ -14,4 +14,5 @@ JOIN messages m ON m.id = l.message_id
 WHERE m.session_id IS u.session_id AND m.agent_id IS u.agent_id
   OR m.is_sidechain = u.is_sidechain AND NOT EXISTS (
     SELECT 1 FROM _usage_lines o JOIN messages n ON n.id = o.message_id
-    WHERE o.request_key = u.request_key AND o.part = 0 AND n.session_id IS u.session_id AND n.agent_id IS u.agent_id AND n.block_keys = m.block_keys)
+    JOIN _message_lines nl ON nl.message_id = n.id JOIN _message_lines ml ON ml.message_id = m.id
+    WHERE o.request_key = u.request_key AND o.part = 0 AND n.session_id IS u.session_id AND n.agent_id IS u.agent_id AND nl.block_keys = ml.block_keys)

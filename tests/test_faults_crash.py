@@ -117,7 +117,7 @@ from ctxdb.progress import NullProgress
 from ctxdb.ingest.sync import sync
 ingest.BATCH_LINES = 3
 storing.COMMIT_BYTES = 1
-line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.CHUNK_BYTES = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
 for row in sys.stdin:
@@ -471,14 +471,14 @@ def test_a_second_process_that_is_killed_is_replaced_by_the_first(
 
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
     here = os.getpid()
-    real = line_reader.read_lines
+    real = line_reader.read_chunk
 
     def die_midway(fd: int, offset: int, **more: Any) -> Any:
         if os.getpid() != here and offset > 0:
             os.kill(os.getpid(), signal.SIGKILL)
         return real(fd, offset, **{**more, "want_bytes": 1})
 
-    monkeypatch.setattr(line_reader, "read_lines", die_midway)
+    monkeypatch.setattr(line_reader, "read_chunk", die_midway)
     monkeypatch.setattr(line_reader.read_block, "__defaults__", (2000, 1 << 24))
     world.write(lines(*range(30)))
     world.write(lines(*range(40, 50)), world.file("z/z.jsonl"))

@@ -120,7 +120,7 @@ from ctxdb.progress import NullProgress
 ctxdb.ingest.sync._writing = lambda *_: nullcontext()
 ingest.BATCH_LINES = 3
 storing.COMMIT_BYTES = 1
-line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.CHUNK_BYTES = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 config = Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],))
 print("go", flush=True)

@@ -682,7 +682,7 @@ def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_
     other = world.write(lines(50), world.file("z/z.jsonl"))
     if ahead:
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
-    read = line_reader.read_lines
+    read = line_reader.read_chunk
 
     def fails(fd: int, offset: int, **how: Any) -> Any:
         if offset:
@@ -690,7 +690,7 @@ def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_
         return read(fd, offset, **{**how, "want_bytes": 1})
 
     monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
-    monkeypatch.setattr(line_reader, "read_lines", fails)
+    monkeypatch.setattr(line_reader, "read_chunk", fails)
     for _ in range(2):
         assert world.sync().problems == [f"{world.main}: input/output error"]
         assert world.errors() == [(None, None, "input/output error")]
@@ -1163,7 +1163,7 @@ def test_a_file_that_is_overwritten_while_it_is_read_is_read_again_by_the_next_s
 ) -> None:
     old, new = long_lines(*range(40)), long_lines(*range(100, 160))
     world.write(old)
-    read = line_reader.read_lines
+    read = line_reader.read_chunk
     times = 0
 
     def overwritten(fd: int, offset: int, **how: Any) -> Any:
@@ -1175,7 +1175,7 @@ def test_a_file_that_is_overwritten_while_it_is_read_is_read_again_by_the_next_s
         return read(fd, offset, **{**how, "want_bytes": 1})
 
     monkeypatch.setattr(tail.read_block, "__defaults__", (4000, tail.MAX_LINE_BYTES))
-    monkeypatch.setattr(line_reader, "read_lines", overwritten)
+    monkeypatch.setattr(line_reader, "read_chunk", overwritten)
     world.sync()
     monkeypatch.undo()
     assert world.sync().rewritten_files == 1

@@ -17,10 +17,11 @@ SOURCE = Path(ctxdb.__file__).parent
 # lower layer and from its own package, but not from another name in its own layer.
 LAYERS = (
     ("__init__", "errors"),
-    ("assets", "config", "escape", "formatting", "memory", "mounts"),
+    ("assets", "config", "escape", "formatting", "memory", "mounts", "rows"),
     ("lock", "output"),
     ("progress",),
     ("claude", "files"),
+    ("rules",),
     ("store",),
     ("settle",),
     ("ingest",),
@@ -90,7 +91,7 @@ def imports_of(path: Path, source: Path = SOURCE) -> list[Import]:
             for name in names
             if name == "ctxdb" or name.startswith("ctxdb.")
         ]
-    return found
+    return list(dict.fromkeys(found))  # one statement may import several names of one module
 
 
 def _resolved(base: str, name: str, source: Path) -> str:

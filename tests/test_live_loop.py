@@ -250,7 +250,7 @@ def test_when_nothing_happens_it_writes_nothing(
 
 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
+    monkeypatch.setattr(line_reader, "CHUNK_BYTES", 1)
     monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from builder import Transcript, World, copy_to, fork, text, tool_use
-from ctxdb.claude import Message, entries, human_text, normalize
+from ctxdb.claude import entries, human_text, read_entry
 from ctxdb.claude.git_output import git_from_text
+from ctxdb.rows import Message
 from ctxdb.settle.sessions import folder_name
 from lab import lab, told_by
 
@@ -439,7 +440,7 @@ def test_what_lines_have_in_common_is_remembered_only_while_it_is_short() -> Non
         entry = {"type": "user", "cwd": f"/{size}" * size, "message": {"content": "hi"}}
         line = json.dumps(entry).encode()
         before = entries._texts.cache_info().misses
-        record = normalize(entry, 0, len(line), line, False)
+        record = read_entry(entry, 0, len(line), line, False)
         assert isinstance(record, Message)
         assert record.cwd == entry["cwd"]
         remembered = entries._texts.cache_info().misses - before

@@ -232,7 +232,7 @@ def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
         patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 4000, 1 << 22])))
         patch.setattr(workers, "READERS", data.draw(st.integers(1, 3), label="readers"))
         if data.draw(st.booleans(), label="small chunks"):
-            patch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
+            patch.setattr(line_reader, "CHUNK_BYTES", 1)
             patch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
         if data.draw(st.booleans(), label="aside"):
             patch.setattr(aside, "MIN_BYTES", 1)

@@ -41,7 +41,7 @@ import os
 from ctxdb.ingest import run as ingest, line_reader, storing
 from ctxdb.files import tail
 ingest.BATCH_BYTES = ingest.BATCH_LINES = storing.COMMIT_BYTES = 1
-line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.CHUNK_BYTES = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 if os.environ.get("READER") == "second":
     ingest.READ_AHEAD_BYTES = 1

@@ -1,19 +1,7 @@
-"""From a parsed entry to typed records: pure functions, no database, no clock."""
+"""Everything specific to Claude Code: folders, entries, blocks, tools, side files. Pure."""
 
 from __future__ import annotations
 
-from ctxdb.claude.entries import normalize
-from ctxdb.claude.records import Call, Event, Fact, Message, Record, Result, Skip, pack, unpack
+from ctxdb.claude.entries import read_entry
 
-__all__ = [
-    "Call",
-    "Event",
-    "Fact",
-    "Message",
-    "Record",
-    "Result",
-    "Skip",
-    "normalize",
-    "pack",
-    "unpack",
-]
+__all__ = ["read_entry"]

@@ -186,8 +186,9 @@ def _bytes_behind(conn: sqlite3.Connection, config: Config) -> int:
         looked_at = tuple(path for path, _ in map(store_path, config.roots))
     behind = 0 if glance is None else glance.behind
     for path, path_bytes, offset in conn.execute(
-        'SELECT path, path_bytes, "offset" FROM source_files WHERE missing_since IS NULL'
-        f" AND (root IS NULL OR root NOT IN ({', '.join('?' * len(looked_at))}))",
+        'SELECT f.path, b.path_bytes, f."offset" FROM source_files f JOIN _file_marks b'
+        " ON b.source_file_id = f.id WHERE f.missing_since IS NULL"
+        f" AND (b.root IS NULL OR b.root NOT IN ({', '.join('?' * len(looked_at))}))",
         looked_at,
     ):
         try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ctxdb.files.walk import Scan
     from ctxdb.ingest.report import SyncReport
     from ctxdb.progress import Progress
-    from ctxdb.store.chunk import Chunk
+    from ctxdb.rules.chunk import Chunk
 
 MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
 MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass reads what is left

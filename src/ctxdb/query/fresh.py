@@ -134,7 +134,7 @@ def _is_made_from(conn: sqlite3.Connection, roots: tuple[str, ...]) -> bool:
     has_files = conn.execute("SELECT EXISTS (SELECT 1 FROM source_files)").fetchone()[0]
     return not has_files or any(
         conn.execute(
-            "SELECT EXISTS (SELECT 1 FROM source_files WHERE root = ?)", (_as_stored(root),)
+            "SELECT EXISTS (SELECT 1 FROM _file_marks WHERE root = ?)", (_as_stored(root),)
         ).fetchone()[0]
         for root in roots
     )
@@ -146,7 +146,8 @@ def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -
     known: dict[str, Stat] = {}
     unreadable: set[str] = set()
     for path, size, ctime_ns, ino, state in conn.execute(
-        "SELECT path, size, ctime_ns, ino, state FROM source_files WHERE missing_since IS NULL"
+        "SELECT f.path, f.size, b.ctime_ns, b.ino, f.state FROM source_files f"
+        " JOIN _file_marks b ON b.source_file_id = f.id WHERE f.missing_since IS NULL"
     ):
         if state in ("ok", "partial"):
             known[path] = (size, ctime_ns, ino)

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FILES = (
-    'SELECT id, path, path_bytes, "offset", mark, agent_id FROM source_files WHERE session_id = ?'
-    " ORDER BY agent_id IS NOT NULL, agent_id, id"
+    'SELECT f.id, f.path, b.path_bytes, f."offset", b.mark, f.agent_id FROM source_files f'
+    " JOIN _file_marks b ON b.source_file_id = f.id WHERE f.session_id = ?"
+    " ORDER BY f.agent_id IS NOT NULL, f.agent_id, f.id"
 )
 _ENTRIES = """
 SELECT m.byte_start, m.id, NULL FROM messages m WHERE m.source_file_id = :file
@@ -34,8 +35,9 @@ SELECT e.byte_start, NULL, e.data FROM events e WHERE e.source_file_id = :file
 ORDER BY 1
 """
 _PLACES = (
-    "SELECT m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 0, m.id FROM messages m"
-    " JOIN source_files f ON f.id = m.source_file_id WHERE m.session_id = ?"
+    "SELECT m.uuid, f.path, b.path_bytes, m.byte_start, m.byte_length, 0, m.id FROM messages m"
+    " JOIN source_files f ON f.id = m.source_file_id"
+    " JOIN _file_marks b ON b.source_file_id = f.id WHERE m.session_id = ?"
     " ORDER BY m.source_file_id, m.byte_start"
 )
 _MESSAGE = (

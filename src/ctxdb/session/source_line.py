@@ -43,20 +43,24 @@ class Place(NamedTuple):
 
 
 _PLACES = """
-SELECT m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 0, m.id
+SELECT m.uuid, f.path, b.path_bytes, m.byte_start, m.byte_length, 0, m.id
 FROM messages m JOIN source_files f ON f.id = m.source_file_id
+JOIN _file_marks b ON b.source_file_id = f.id
 WHERE m.uuid >= :first AND m.uuid < :last
 UNION ALL
-SELECT c.uuid, f.path, f.path_bytes, c.byte_start, c.byte_length, 1, c.message_id
+SELECT c.uuid, f.path, b.path_bytes, c.byte_start, c.byte_length, 1, c.message_id
 FROM message_copies c JOIN source_files f ON f.id = c.source_file_id
+JOIN _file_marks b ON b.source_file_id = f.id
 WHERE c.uuid >= :first AND c.uuid < :last
 """
 _PLACES_OF_MESSAGE = """
-SELECT c.uuid, f.path, f.path_bytes, c.byte_start, c.byte_length, 1, c.message_id
-FROM message_copies c JOIN source_files f ON f.id = c.source_file_id WHERE c.message_id = :id
+SELECT c.uuid, f.path, b.path_bytes, c.byte_start, c.byte_length, 1, c.message_id
+FROM message_copies c JOIN source_files f ON f.id = c.source_file_id
+JOIN _file_marks b ON b.source_file_id = f.id WHERE c.message_id = :id
 UNION ALL
-SELECT m.uuid, f.path, f.path_bytes, m.byte_start, m.byte_length, 1, m.id
-FROM messages m JOIN source_files f ON f.id = m.source_file_id WHERE m.id = :id
+SELECT m.uuid, f.path, b.path_bytes, m.byte_start, m.byte_length, 1, m.id
+FROM messages m JOIN source_files f ON f.id = m.source_file_id
+JOIN _file_marks b ON b.source_file_id = f.id WHERE m.id = :id
 """
 
 

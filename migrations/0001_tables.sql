@@ -1,8 +1,15 @@
--- 0001_initial: the tables of contract version 1, their keys, indexes and full text.
--- Every table and column is described by the comment beside it: the view schema_docs and the
--- docs are made from these comments. Tables whose name starts with _ are internal bookkeeping.
--- CHECKs are spelled out with OR: for IN with three or more values SQLite fills a temporary table at
+-- 0001_tables: all tables, their keys, indexes, triggers and full text.
+-- The comment beside each table and column describes it: the view schema_docs and the docs are made
+-- from these comments. Tables whose name starts with _ are internal bookkeeping: columns that only
+-- the ingest needs are there, so that a person who opens the file sees the product first.
+-- CHECKs are written with OR: for IN with three or more values SQLite fills a temporary table at
 -- every row it inserts.
+
+-- What this file is, where to begin, and what to know before you share it.
+CREATE TABLE README (
+  topic TEXT PRIMARY KEY, -- what the text is about, in reading order
+  text TEXT NOT NULL -- the text
+) WITHOUT ROWID;
 
 -- Where sessions ran: one row per working directory that a session began in.
 CREATE TABLE projects (
@@ -29,13 +36,18 @@ CREATE TABLE sessions (
   ended_at TEXT, -- last timestamp of its own messages, subagents included
   parent_session_id TEXT, -- the session it continues; need not be in the database
   relation TEXT CHECK (relation = 'resume' OR relation = 'fork' OR relation = 'clear'), -- how it continues its parent: resume, fork or clear; NULL when it continues none
-  source_deleted_at TEXT, -- when its transcript was found to be gone
-  shares_entries INTEGER NOT NULL DEFAULT 0, -- 1 when entries of it stand in other sessions too
-  first_unshared_at TEXT -- earliest timestamp of an entry that stands in no other session; decides who owns shared ones
+  source_deleted_at TEXT -- when its transcript was found to be gone
 );
 CREATE INDEX sessions_project_id ON sessions(project_id);
 CREATE INDEX sessions_parent_session_id ON sessions(parent_session_id);
-CREATE INDEX sessions_started_at ON sessions(started_at);
+CREATE INDEX sessions_started_at ON sessions(started_at DESC, id);
+CREATE INDEX sessions_present ON sessions(id) WHERE source_deleted_at IS NULL;
+
+-- Sessions whose entries are in other sessions too.
+CREATE TABLE _shared_sessions (
+  session_id TEXT PRIMARY KEY, -- the session
+  first_unshared_at TEXT -- earliest timestamp of an entry that is in no other session; decides which session owns shared entries
+) WITHOUT ROWID;
 
 -- Transcript files and how far each has been read.
 CREATE TABLE source_files (
@@ -51,21 +63,28 @@ CREATE TABLE source_files (
   state TEXT NOT NULL DEFAULT 'new' CHECK (state = 'new' OR state = 'ok' OR state = 'partial' OR state = 'unreadable' OR state = 'missing'), -- new (not read yet), ok, partial (an unfinished last line waits), unreadable or missing
   first_seen_at TEXT, -- when ctxdb first saw it
   last_read_at TEXT, -- when lines were last taken in
-  missing_since TEXT, -- when it was found to be gone
+  missing_since TEXT -- when it was found to be gone
+);
+CREATE INDEX source_files_session_id ON source_files(session_id);
+CREATE INDEX source_files_present ON source_files(session_id, agent_id) WHERE missing_since IS NULL;
+CREATE INDEX source_files_agent_id ON source_files(agent_id) WHERE agent_id IS NOT NULL;
+
+-- How each file looked when it was last read: tells an append from a rewrite.
+CREATE TABLE _file_marks (
+  source_file_id INTEGER PRIMARY KEY, -- the file
   path_bytes BLOB, -- the path's bytes when they are not UTF-8
   root TEXT, -- the folder it was found under
+  workflow_run TEXT, -- wf_ folder it is in, for agents of a workflow
   dev INTEGER, -- device number at the last look
   ino INTEGER, -- inode number at the last look
   mtime_ns INTEGER, -- modification time at the last look
   ctime_ns INTEGER, -- change time at the last look
-  mark BLOB, -- hash of the first bytes and of the last bytes before offset: tells an append from a rewrite
+  mark BLOB, -- hash of the first bytes and of the last bytes before offset
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
-  attempting INTEGER, -- offset of a huge line being read: set before, cleared after, so that a crash on it is not repeated for ever; -1 - offset at the second try
-  workflow_run TEXT -- wf_ folder it is in, for agents of a workflow
+  attempting INTEGER, -- offset of a huge line being read: set before and cleared after, so a crash on it is not repeated; -1 - offset at the second try
+  searched INTEGER -- byte up to which an unfinished last line has no newline; NULL when nothing waits
 );
-CREATE INDEX source_files_session_id ON source_files(session_id);
-CREATE INDEX source_files_ino ON source_files(ino);
-CREATE INDEX source_files_agent_id ON source_files(agent_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX _file_marks_ino ON _file_marks(ino);
 
 -- What each file tells of each session it holds lines of; sessions is made from these.
 CREATE TABLE _session_files (
@@ -124,8 +143,13 @@ CREATE TABLE _agent_facts (
   parent_agent_id TEXT, -- parent it names
   depth INTEGER, -- depth it names
   run_id TEXT, -- workflow run it belongs to
-  prompt TEXT, -- first prompt, to find the call by
+  prompt_hash INTEGER, -- its first prompt, in _agent_prompts: to find the call by
   message_id INTEGER -- the message that says so
+);
+-- What agents were first asked, each text once.
+CREATE TABLE _agent_prompts (
+  hash INTEGER PRIMARY KEY, -- hash of the text
+  prompt TEXT NOT NULL -- the text
 );
 CREATE UNIQUE INDEX _agent_facts_key ON _agent_facts(session_id, agent_id, source, tool_use_id, at, coalesce(message_id, 0));
 CREATE INDEX _agent_facts_tool_use_id ON _agent_facts(tool_use_id);
@@ -149,6 +173,7 @@ CREATE INDEX turns_session_id ON turns(session_id, ordinal);
 CREATE INDEX turns_source_file_id ON turns(source_file_id, byte_start);
 CREATE INDEX turns_message_id ON turns(message_id);
 CREATE INDEX turns_started_at ON turns(started_at);
+CREATE INDEX turns_event_id ON turns(event_id) WHERE event_id IS NOT NULL;
 
 -- Entries of the conversation: one row per transcript line of type user, assistant, system or attachment, once whatever files hold copies of it.
 CREATE TABLE messages (
@@ -175,11 +200,7 @@ CREATE TABLE messages (
   data TEXT, -- JSON: what else the entry says (compaction numbers, API error status, hook results, effort, images, ...)
   source_file_id INTEGER REFERENCES source_files(id), -- file that holds the line
   byte_start INTEGER, -- where the line begins
-  byte_length INTEGER, -- its length without the newline; negative when the line is no longer in its file
-  block_keys TEXT, -- hashes of its content blocks: tells a replayed entry from a new one
-  line_hash INTEGER, -- hash of the line, for entries without uuid
-  nth INTEGER, -- how many equal lines came before, for entries without uuid
-  owner_flags INTEGER NOT NULL DEFAULT 0 -- how its line stands among copies: 8 wrapped in progress, 4 forked, 2 in another session's file, 1 of a background session
+  byte_length INTEGER -- its length without the newline; negative when the line is no longer in its file
 );
 CREATE INDEX messages_uuid ON messages(uuid);
 CREATE INDEX messages_session_id ON messages(session_id, source_file_id, byte_start);
@@ -188,7 +209,22 @@ CREATE INDEX messages_turn_id ON messages(turn_id, timestamp);
 CREATE INDEX messages_parent_uuid ON messages(parent_uuid);
 CREATE INDEX messages_timestamp ON messages(timestamp);
 CREATE INDEX messages_agent ON messages(session_id, agent_id, timestamp) WHERE agent_id IS NOT NULL;
-CREATE INDEX messages_line_hash ON messages(line_hash) WHERE line_hash IS NOT NULL;
+-- Compactions, failures of the API, interruptions: 2 % of the messages.
+CREATE INDEX messages_notices ON messages(kind, subtype, timestamp)
+  WHERE kind = 'system' OR kind = 'interruption' OR kind = 'synthetic'; -- IN would fill a temporary table for each row
+-- What the model said to each request: the last of it is the reply. 16 % of the messages.
+CREATE INDEX messages_said ON messages(turn_id, source_file_id, byte_start)
+  WHERE kind = 'assistant' AND text IS NOT NULL AND is_sidechain = 0;
+
+-- What tells the copies of an entry apart: one row per message.
+CREATE TABLE _message_lines (
+  message_id INTEGER PRIMARY KEY, -- the message
+  owner_flags INTEGER NOT NULL, -- what counts against its line as the owner of the entry: 8 wrapped in progress, 4 forked, 2 in another session's file, 1 of a background session
+  block_keys TEXT, -- hashes of its content blocks: tells a replayed entry from a new one
+  line_hash INTEGER, -- hash of the line, for entries without uuid
+  nth INTEGER -- how many equal lines came before, for entries without uuid
+);
+CREATE INDEX _message_lines_line_hash ON _message_lines(line_hash) WHERE line_hash IS NOT NULL;
 
 -- The other places an entry stands: resumed, forked and replayed history repeats old entries.
 CREATE TABLE message_copies (
@@ -198,25 +234,32 @@ CREATE TABLE message_copies (
   session_id TEXT, -- session the copy names
   source_file_id INTEGER NOT NULL REFERENCES source_files(id), -- file that holds it
   byte_start INTEGER NOT NULL, -- where it begins
-  byte_length INTEGER NOT NULL, -- its length without the newline
-  timestamp TEXT, -- the copy's timestamp
-  type TEXT, -- entry type of its line, as line_counts has it
-  version TEXT, -- Claude Code version of its line
-  owner_flags INTEGER NOT NULL DEFAULT 0, -- as messages.owner_flags, for the copy's line
-  block_keys TEXT, -- as messages.block_keys, for the copy's line
-  line_hash INTEGER -- hash of the line, for entries without uuid
+  byte_length INTEGER NOT NULL -- its length without the newline
 );
 CREATE INDEX message_copies_message_id ON message_copies(message_id);
 CREATE INDEX message_copies_uuid ON message_copies(uuid);
-CREATE INDEX message_copies_timestamp ON message_copies(timestamp);
 CREATE INDEX message_copies_session_id ON message_copies(session_id, source_file_id, byte_start);
 CREATE INDEX message_copies_source_file_id ON message_copies(source_file_id, byte_start);
+
+-- What tells which copy should own an entry: one row per copy.
+CREATE TABLE _copy_lines (
+  copy_id INTEGER PRIMARY KEY, -- the copy
+  type TEXT, -- entry type of its line, as line_counts has it
+  timestamp TEXT, -- the copy's timestamp
+  version TEXT, -- Claude Code version of its line
+  owner_flags INTEGER NOT NULL, -- as _message_lines.owner_flags, for the copy's line
+  block_keys TEXT, -- as _message_lines.block_keys, for the copy's line
+  line_hash INTEGER -- hash of the line, for entries without uuid
+);
+CREATE INDEX _copy_lines_timestamp ON _copy_lines(timestamp);
+CREATE INDEX _copy_lines_line_hash ON _copy_lines(line_hash) WHERE line_hash IS NOT NULL;
 
 -- Other uuids by which an entry is named before the line itself is seen (forkedFrom).
 CREATE TABLE _aliases (
   uuid TEXT PRIMARY KEY, -- the uuid that is named; session|uuid where it is not a UUID
-  message_id INTEGER NOT NULL -- the entry it stands for
+  message_id INTEGER NOT NULL -- the entry it names
 );
+CREATE INDEX _aliases_message_id ON _aliases(message_id);
 
 -- Progress lines are not stored, but messages hang on them: their nearest ancestor.
 CREATE TABLE _skipped_parents (
@@ -255,25 +298,41 @@ CREATE TABLE tool_uses (
   result_bytes INTEGER, -- size of the result
   result_path TEXT, -- file the whole output was saved to
   result_message_id INTEGER REFERENCES messages(id), -- message that holds the result
-  ended_cleanly INTEGER, -- 1 when the result names no background task and no other meaning of the exit code
-  result_file TEXT -- JSON: what the result says of the file (path, operation, lines)
+  searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN NULL ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files
 );
 CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id);
 CREATE INDEX tool_uses_message_id ON tool_uses(message_id);
 CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at);
-CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id);
+CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name);
 CREATE INDEX tool_uses_name ON tool_uses(name, started_at);
 CREATE INDEX tool_uses_result_message_id ON tool_uses(result_message_id);
 CREATE INDEX tool_uses_agent ON tool_uses(session_id, agent_id) WHERE agent_id IS NOT NULL;
+-- Errors, refusals, and calls without a result: 5 % of the calls.
+CREATE INDEX tool_uses_not_ok ON tool_uses(status, started_at) WHERE status <> 'ok';
+-- Counts and percentiles of each tool without reading the calls themselves, which are large.
+CREATE INDEX tool_uses_duration ON tool_uses(name, duration_ms, status, started_at);
+-- The failures of a turn and of a session: 2 % of the calls.
+CREATE INDEX tool_uses_failed_turn ON tool_uses(turn_id) WHERE status = 'error';
+CREATE INDEX tool_uses_failed_session ON tool_uses(session_id) WHERE status = 'error';
 
--- Messages that tell of a call or result which stands in tool_uses by an earlier message.
-CREATE TABLE _tellings (
+-- What a result says that is needed again when its call comes later or changes; only where it says something.
+CREATE TABLE _tool_results (
+  tool_id INTEGER PRIMARY KEY, -- the call
+  exit_code_unknown INTEGER, -- 1 when the command goes on in the background, or its exit code has another meaning
+  file_path TEXT, -- file that the result names
+  file_operation TEXT, -- create or write, where the result says so
+  file_lines_added INTEGER, -- lines added, by the result's patch
+  file_lines_removed INTEGER -- lines removed, by the result's patch
+);
+
+-- Messages that repeat a call or a result that tool_uses has from an earlier message.
+CREATE TABLE _repeated_calls (
   tool_use_id TEXT NOT NULL, -- the call's own id
   half TEXT NOT NULL, -- call or result
   message_id INTEGER NOT NULL, -- the message
   PRIMARY KEY (tool_use_id, half, message_id)
 ) WITHOUT ROWID;
-CREATE INDEX _tellings_message_id ON _tellings(message_id);
+CREATE INDEX _repeated_calls_message_id ON _repeated_calls(message_id);
 
 -- Files that a session read, wrote, mentioned or snapshotted: one row per call.
 CREATE TABLE files_touched (
@@ -295,8 +354,9 @@ CREATE TABLE files_touched (
   snapshot_version INTEGER -- version of a snapshot
 );
 CREATE INDEX files_touched_tool_id ON files_touched(tool_id);
-CREATE INDEX files_touched_session_id ON files_touched(session_id);
-CREATE INDEX files_touched_turn_id ON files_touched(turn_id);
+CREATE INDEX files_touched_session_id ON files_touched(session_id, path, operation, succeeded, lines_added, lines_removed);
+CREATE INDEX files_touched_turn_id ON files_touched(turn_id, path, operation, succeeded);
+CREATE INDEX files_touched_timestamp ON files_touched(timestamp);
 CREATE INDEX files_touched_project_id ON files_touched(project_id);
 CREATE INDEX files_touched_path ON files_touched(path, timestamp);
 CREATE INDEX files_touched_message_id ON files_touched(message_id) WHERE message_id IS NOT NULL;
@@ -346,9 +406,12 @@ CREATE TABLE usage (
   cost_reported_usd REAL, -- costUSD as old versions wrote it; never mixed into sums
   lines INTEGER NOT NULL -- distinct entries that told of it
 );
-CREATE INDEX usage_session_id ON usage(session_id);
 CREATE INDEX usage_turn_id ON usage(turn_id);
 CREATE INDEX usage_timestamp ON usage(timestamp);
+-- Requests in the order in which sums are made: grouping needs no sorting then, which halves the time.
+-- Local days, weeks and hours begin on a quarter of an hour in every time zone.
+CREATE INDEX usage_session_id ON usage(session_id, model);
+CREATE INDEX usage_quarter ON usage(substr(timestamp, 1, 14) || (substr(timestamp, 15, 2) / 15), model);
 
 -- The lines that told of a request; usage is made from these.
 CREATE TABLE _usage_lines (
@@ -408,17 +471,22 @@ CREATE TABLE events (
   data TEXT NOT NULL, -- JSON: the entry, without account ids and base64
   source_file_id INTEGER REFERENCES source_files(id), -- file that holds the line
   byte_start INTEGER, -- where it begins
-  byte_length INTEGER, -- its length without the newline; negative when the line is no longer in its file
-  file_session TEXT NOT NULL DEFAULT '', -- session of its file: part of its identity
-  line_hash INTEGER NOT NULL, -- hash of the line's bytes: part of its identity
-  nth INTEGER NOT NULL -- how many equal lines came before: part of its identity
+  byte_length INTEGER -- its length without the newline; negative when the line is no longer in its file
 );
-CREATE UNIQUE INDEX events_identity ON events(line_hash, file_session, nth);
 CREATE INDEX events_session_id ON events(session_id, type, source_file_id, byte_start);
 CREATE INDEX events_source_file_id ON events(source_file_id, byte_start);
 CREATE INDEX events_type ON events(type, timestamp);
 
--- The other places an event stands.
+-- What makes an event the same event in another file: one row per event.
+CREATE TABLE _event_lines (
+  event_id INTEGER PRIMARY KEY, -- the event
+  line_hash INTEGER NOT NULL, -- hash of the line's bytes
+  file_session TEXT NOT NULL DEFAULT '', -- session of its file
+  nth INTEGER NOT NULL -- how many equal lines came before it in its file
+);
+CREATE UNIQUE INDEX _event_lines_identity ON _event_lines(line_hash, file_session, nth);
+
+-- The other places where an event occurs.
 CREATE TABLE _event_copies (
   event_id INTEGER NOT NULL, -- the event
   source_file_id INTEGER NOT NULL, -- file
@@ -435,7 +503,6 @@ CREATE TABLE _summaries (
   summary TEXT NOT NULL, -- its text
   leaf_session TEXT -- session that owns that entry; NULL until the entry is seen
 );
-CREATE INDEX _summaries_leaf_uuid ON _summaries(leaf_uuid);
 CREATE INDEX _summaries_leaf_session ON _summaries(leaf_session);
 
 -- Every line of every file, counted: what became of it and why.
@@ -477,13 +544,15 @@ CREATE TABLE _schema_docs (
   PRIMARY KEY (name, "column")
 ) WITHOUT ROWID;
 
--- Full text over messages: words are split at _ and punctuation, accents do not matter.
-CREATE VIRTUAL TABLE messages_fts USING fts5(text, thinking, content='messages', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE tool_uses_fts USING fts5(target, input, result_text, content='tool_uses', content_rowid='id', tokenize='unicode61 remove_diacritics 2');
+-- Full text: words are split at _ and punctuation, accents do not matter. The contents of files that
+-- Read, Write and Edit return are left out (tool_uses.searched_text). content="..." is how Datasette
+-- and sqlite-utils find the index of a table.
+CREATE VIRTUAL TABLE messages_fts USING fts5(text, thinking, content="messages", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE tool_uses_fts USING fts5(target, input, searched_text, content="tool_uses", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
 
--- Rows are added to the full text by the batch that adds them (one statement is three times as fast
--- as a trigger per row); changes and removals, which are rare, go through triggers. Messages without
--- text are in it too: FTS5's integrity-check compares the number of rows.
+-- The batch that adds rows adds them to the full text too (one statement is three times as fast as a
+-- trigger per row). Changes and removals are rare and go through triggers. Messages without text are
+-- in it too: FTS5's integrity-check compares the number of rows.
 CREATE TRIGGER messages_fts_ad AFTER DELETE ON messages BEGIN
   INSERT INTO messages_fts(messages_fts, rowid, text, thinking) VALUES ('delete', old.id, old.text, old.thinking);
 END;
@@ -492,9 +561,106 @@ CREATE TRIGGER messages_fts_au AFTER UPDATE OF text, thinking ON messages WHEN o
   INSERT INTO messages_fts(rowid, text, thinking) VALUES (new.id, new.text, new.thinking);
 END;
 CREATE TRIGGER tool_uses_fts_ad AFTER DELETE ON tool_uses BEGIN
-  INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, result_text) VALUES ('delete', old.id, old.target, old.input, old.result_text);
+  INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, searched_text) VALUES ('delete', old.id, old.target, old.input, old.searched_text);
 END;
-CREATE TRIGGER tool_uses_fts_au AFTER UPDATE OF target, input, result_text ON tool_uses WHEN old.target IS NOT new.target OR old.input IS NOT new.input OR old.result_text IS NOT new.result_text BEGIN
-  INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, result_text) VALUES ('delete', old.id, old.target, old.input, old.result_text);
-  INSERT INTO tool_uses_fts(rowid, target, input, result_text) VALUES (new.id, new.target, new.input, new.result_text);
+CREATE TRIGGER tool_uses_fts_au AFTER UPDATE OF name, target, input, result_text ON tool_uses WHEN old.target IS NOT new.target OR old.input IS NOT new.input OR old.searched_text IS NOT new.searched_text BEGIN
+  INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, searched_text) VALUES ('delete', old.id, old.target, old.input, old.searched_text);
+  INSERT INTO tool_uses_fts(rowid, target, input, searched_text) VALUES (new.id, new.target, new.input, new.searched_text);
+END;
+
+-- The names under which a model's price is looked for, nearest first.
+CREATE TABLE _model_names (
+  model TEXT NOT NULL, -- model as transcripts write it
+  place INTEGER NOT NULL, -- 0 is the name itself
+  name TEXT NOT NULL, -- name to look for in prices
+  PRIMARY KEY (model, place)
+) WITHOUT ROWID;
+
+-- Shipped prices that the user deleted or changed; an upgrade does not bring them back.
+CREATE TABLE _deleted_prices (
+  model TEXT NOT NULL, -- as in prices
+  effective_from TEXT NOT NULL, -- as in prices, empty for since ever
+  prompt_tokens_gt INTEGER NOT NULL, -- as in prices
+  PRIMARY KEY (model, effective_from, prompt_tokens_gt)
+) WITHOUT ROWID;
+
+-- A price that is no number would silently count as 0, a huge one would overflow the sums.
+CREATE TRIGGER prices_check_insert BEFORE INSERT ON prices
+BEGIN
+  SELECT CASE
+    WHEN typeof(NEW.model) <> 'text' OR trim(NEW.model) = ''
+      THEN RAISE(ABORT, 'a price needs a model')
+    WHEN coalesce(NEW.effective_from, '') NOT GLOB '[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]'
+        AND coalesce(NEW.effective_from, '') <> ''
+      OR coalesce(NEW.effective_to, '') NOT GLOB '[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]'
+        AND coalesce(NEW.effective_to, '') <> ''
+      THEN RAISE(ABORT, 'a date is written YYYY-MM-DD, or left empty')
+    WHEN typeof(NEW.prompt_tokens_gt) <> 'integer' OR NEW.prompt_tokens_gt < 0
+      THEN RAISE(ABORT, 'prompt_tokens_gt is a whole number of tokens, 0 or more')
+    WHEN typeof(NEW.input_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.output_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.cache_write_5m_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.cache_write_1h_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.cache_read_usd_per_mtok) NOT IN ('real', 'integer')
+      OR NOT NEW.input_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.output_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.cache_write_5m_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.cache_write_1h_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.cache_read_usd_per_mtok BETWEEN 0 AND 10000
+      THEN RAISE(ABORT, 'a price is a number of USD per million tokens, 0 to 10000')
+    WHEN coalesce(NEW.fast_multiplier, '') <> '' AND (typeof(NEW.fast_multiplier) NOT IN ('real', 'integer')
+        OR NOT NEW.fast_multiplier BETWEEN 0 AND 100)
+      OR coalesce(NEW.us_geo_multiplier, '') <> '' AND (typeof(NEW.us_geo_multiplier) NOT IN ('real', 'integer')
+        OR NOT NEW.us_geo_multiplier BETWEEN 0 AND 100)
+      THEN RAISE(ABORT, 'a multiplier is a number, 0 to 100, or left empty')
+  END;
+END;
+CREATE TRIGGER prices_check_update BEFORE UPDATE ON prices
+BEGIN
+  SELECT CASE
+    WHEN typeof(NEW.model) <> 'text' OR trim(NEW.model) = ''
+      THEN RAISE(ABORT, 'a price needs a model')
+    WHEN coalesce(NEW.effective_from, '') NOT GLOB '[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]'
+        AND coalesce(NEW.effective_from, '') <> ''
+      OR coalesce(NEW.effective_to, '') NOT GLOB '[0-9][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9]'
+        AND coalesce(NEW.effective_to, '') <> ''
+      THEN RAISE(ABORT, 'a date is written YYYY-MM-DD, or left empty')
+    WHEN typeof(NEW.prompt_tokens_gt) <> 'integer' OR NEW.prompt_tokens_gt < 0
+      THEN RAISE(ABORT, 'prompt_tokens_gt is a whole number of tokens, 0 or more')
+    WHEN typeof(NEW.input_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.output_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.cache_write_5m_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.cache_write_1h_usd_per_mtok) NOT IN ('real', 'integer')
+      OR typeof(NEW.cache_read_usd_per_mtok) NOT IN ('real', 'integer')
+      OR NOT NEW.input_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.output_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.cache_write_5m_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.cache_write_1h_usd_per_mtok BETWEEN 0 AND 10000
+      OR NOT NEW.cache_read_usd_per_mtok BETWEEN 0 AND 10000
+      THEN RAISE(ABORT, 'a price is a number of USD per million tokens, 0 to 10000')
+    WHEN coalesce(NEW.fast_multiplier, '') <> '' AND (typeof(NEW.fast_multiplier) NOT IN ('real', 'integer')
+        OR NOT NEW.fast_multiplier BETWEEN 0 AND 100)
+      OR coalesce(NEW.us_geo_multiplier, '') <> '' AND (typeof(NEW.us_geo_multiplier) NOT IN ('real', 'integer')
+        OR NOT NEW.us_geo_multiplier BETWEEN 0 AND 100)
+      THEN RAISE(ABORT, 'a multiplier is a number, 0 to 100, or left empty')
+  END;
+END;
+
+-- A user who edits a shipped price has taken over the model's prices: an upgrade leaves them alone.
+CREATE TRIGGER prices_edited AFTER UPDATE ON prices
+WHEN OLD.origin = 'shipped' AND NEW.origin = 'shipped'
+  AND NOT EXISTS (SELECT 1 FROM _meta WHERE key = 'refreshing prices')
+BEGIN
+  INSERT OR IGNORE INTO _deleted_prices
+  VALUES (OLD.model, coalesce(OLD.effective_from, ''), OLD.prompt_tokens_gt);
+  INSERT OR IGNORE INTO _deleted_prices
+  SELECT model, coalesce(effective_from, ''), prompt_tokens_gt FROM prices
+  WHERE model IN (OLD.model, NEW.model) AND origin = 'shipped';
+  UPDATE prices SET origin = 'user' WHERE model IN (OLD.model, NEW.model);
+END;
+CREATE TRIGGER prices_deleted AFTER DELETE ON prices
+WHEN OLD.origin = 'shipped' AND NOT EXISTS (SELECT 1 FROM _meta WHERE key = 'refreshing prices')
+BEGIN
+  INSERT OR IGNORE INTO _deleted_prices
+  VALUES (OLD.model, coalesce(OLD.effective_from, ''), OLD.prompt_tokens_gt);
 END;

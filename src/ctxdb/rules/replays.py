@@ -7,7 +7,6 @@ round. Thousands of lines can share a timestamp, so sets of blocks are kept in a
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
@@ -117,59 +116,3 @@ class SeenReplays:
         known = others.is_known(blocks)
         others.add(blocks)
         return known
-
-
-class StoredReplays:
-    """The lines that are stored, moment by moment, each looked up once in a batch."""
-
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self.conn = conn
-        self.moments: dict[Moment, dict[Voice, BlockSets]] = {}
-        self.merged: dict[int, int] = {}
-
-    def find(
-        self, moment: Moment, kind: str, agent_id: str | None, api_id: str | None, keys: str
-    ) -> set[int]:
-        """Entries of which any line has these blocks, or only blocks of these."""
-        sets = self._voices(moment).get((kind, thread_of(agent_id), api_id))
-        return {self._kept(i) for i in sets.owners_of(blocks_of(keys))} if sets else set()
-
-    def _kept(self, message_id: int) -> int:
-        while message_id in self.merged:
-            message_id = self.merged[message_id]
-        return message_id
-
-    def _voices(self, moment: Moment) -> dict[Voice, BlockSets]:
-        voices = self.moments.get(moment)
-        if voices is None:
-            voices = self.moments[moment] = {}
-            session_id, at = moment
-            for message_id, kind, agent_id, api_id, keys in self.conn.execute(
-                "SELECT id, type, agent_id, api_message_id, block_keys FROM messages"
-                "  WHERE timestamp = ?1 AND session_id IS ?2 AND block_keys IS NOT NULL"
-                " UNION ALL SELECT m.id, m.type, m.agent_id, m.api_message_id, c.block_keys"
-                "  FROM message_copies c JOIN messages m ON m.id = c.message_id"
-                "  WHERE c.timestamp = ?1 AND c.session_id IS ?2 AND c.block_keys IS NOT NULL",
-                (at, session_id),
-            ):
-                voice = (kind, thread_of(agent_id), api_id)
-                voices.setdefault(voice, BlockSets()).add(blocks_of(keys), message_id)
-        return voices
-
-    def add(self, moment: Moment, keys: str | None, message_id: int) -> None:
-        """A line has come to stand for an entry."""
-        voices = self.moments.get(moment)
-        if voices is not None and keys:
-            kind, agent_id, api_id = self.conn.execute(
-                "SELECT type, agent_id, api_message_id FROM messages WHERE id = ?", (message_id,)
-            ).fetchone()
-            voice = (kind, thread_of(agent_id), api_id)
-            voices.setdefault(voice, BlockSets()).add(blocks_of(keys), message_id)
-
-    def merge(self, keep: int, drop: int) -> None:
-        """Two entries are one."""
-        self.merged[drop] = keep
-
-    def forget(self) -> None:
-        """An entry says something else than before: look again."""
-        self.moments.clear()

@@ -1,0 +1,220 @@
+"""A tool call and its result: how the two become one row, and what follows from the row.
+
+Both halves of a call are rows of the same kind. `join` makes one row of them, `split` takes a row
+apart again; which columns belong to which half is said in `rows`. What needs both halves (the exit
+code of a shell, the duration, the file that was touched, git operations) is worked out by `finish`,
+`file_touch` and `git_operations`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import orjson
+
+from ctxdb.claude.file_changes import call_file
+from ctxdb.claude.git_output import GitOp, git_from_text
+from ctxdb.rows import CALL, RESULT, FileTouch, GitOperation, ToolUse, copy_fields, said_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctxdb.rows import Message
+
+STARTS_AGENTS = ("Agent", "Workflow")
+SHELLS = ("Bash", "PowerShell")
+_CALL = said_by(ToolUse, CALL)
+_RESULT = said_by(ToolUse, RESULT)
+
+
+def is_unique_id(tool_use_id: str) -> bool:
+    """Anthropic's own ids never repeat."""
+    return tool_use_id.startswith(("toolu_", "srvtoolu_"))
+
+
+def milliseconds(start: str | None, end: str | None) -> int | None:
+    """Time between two timestamps; None when one is missing or no timestamp at all."""
+    if start is None or end is None:
+        return None
+    try:
+        return round(
+            (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds() * 1000
+        )
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def place_call(call: ToolUse, message: Message) -> None:
+    """A call belongs to the message that makes it."""
+    call.message_id = message.id
+    call.started_at = message.timestamp
+    follow_message(call, message)
+
+
+def place_result(result: ToolUse, message: Message) -> None:
+    """A result belongs to the message that holds it, until its call is known."""
+    result.result_message_id = message.id
+    result.finished_at = message.timestamp
+    follow_message(result, message)
+
+
+def halves_of(message: Message) -> list[ToolUse]:
+    """The calls and results of a message, as halves of rows that belong where the message does."""
+    halves = []
+    for call in message.calls or ():
+        place_call(call, message)
+        halves.append(call)
+    for result in message.results or ():
+        place_result(result, message)
+        halves.append(result)
+    return halves
+
+
+def follow_message(tool: ToolUse, message: Message) -> None:
+    """Give a row the session, agent and turn of a message."""
+    tool.session_id, tool.agent_id = message.session_id, message.agent_id
+    tool.turn_id = message.turn_id
+
+
+def fill_call(tool: ToolUse, call: ToolUse) -> None:
+    """Write the call's half into a row; the row then belongs where its call does."""
+    copy_fields(tool, call, _CALL)
+    tool.message_id = call.message_id
+    tool.session_id, tool.agent_id, tool.turn_id = call.session_id, call.agent_id, call.turn_id
+
+
+def fill_result(tool: ToolUse, result: ToolUse) -> None:
+    """Write the result's half into a row."""
+    copy_fields(tool, result, _RESULT)
+    tool.result_message_id = result.result_message_id
+    if tool.message_id is None:
+        tool.session_id, tool.agent_id = result.session_id, result.agent_id
+        tool.turn_id = result.turn_id
+
+
+def join(tool_use_id: str, call: ToolUse | None, result: ToolUse | None) -> ToolUse:
+    """One row of a call and its result; either may be missing."""
+    tool = ToolUse(tool_use_id=tool_use_id)
+    if call is not None:
+        fill_call(tool, call)
+    if result is not None:
+        fill_result(tool, result)
+    finish(tool)
+    return tool
+
+
+def split(tool: ToolUse) -> tuple[ToolUse | None, ToolUse | None]:
+    """The call and the result of a row. Whose each half is must be asked of its message."""
+    call = result = None
+    if tool.message_id is not None:
+        call = ToolUse(tool_use_id=tool.tool_use_id, message_id=tool.message_id)
+        copy_fields(call, tool, _CALL)
+    if tool.result_message_id is not None:
+        result = ToolUse(tool_use_id=tool.tool_use_id, result_message_id=tool.result_message_id)
+        copy_fields(result, tool, _RESULT)
+        if _is_clean_shell(tool) and result.exit_code == 0:
+            result.exit_code = None  # the call said so, not the result
+    return call, result
+
+
+def _is_clean_shell(tool: ToolUse) -> bool:
+    return tool.name == "Bash" and tool.status == "ok" and not tool.exit_code_unknown
+
+
+def finish(tool: ToolUse) -> None:
+    """Work out what needs both halves."""
+    tool.duration_ms = milliseconds(tool.started_at, tool.finished_at)
+    if tool.exit_code is None and _is_clean_shell(tool):
+        tool.exit_code = 0
+
+
+def join_lines(messages: list[Message]) -> list[ToolUse]:
+    """The calls and results of some lines, joined where an id that never repeats is there once.
+
+    All others come as halves, to be joined with what is stored.
+    """
+    calls: dict[str, list[ToolUse]] = {}
+    results: dict[str, list[ToolUse]] = {}
+    for message in messages:
+        for half in halves_of(message):
+            kind = calls if half.message_id is not None else results
+            kind.setdefault(half.tool_use_id, []).append(half)
+    tools: list[ToolUse] = []
+    for tool_use_id, found in calls.items():
+        answers = results.get(tool_use_id, [])
+        if len(found) == len(answers) == 1 and is_unique_id(tool_use_id):
+            tools.append(join(tool_use_id, *found, *answers))
+            del results[tool_use_id]
+        else:
+            tools += found
+    for answers in results.values():
+        tools += answers
+    return tools
+
+
+def file_touch(tool: ToolUse) -> FileTouch | None:
+    """The file that a call touches, or None when it touches none."""
+    touched = tool.call_file
+    if touched is None:
+        if tool.input is None or tool.name is None:
+            return None
+        fields = orjson.loads(tool.input)
+        touched = call_file(tool.name, fields if type(fields) is dict else {})
+    if not touched:
+        return None
+    path, operation, added, removed = touched
+    path = path or tool.file_path
+    if not path:
+        return None
+    if operation == "write" and tool.file_operation == "create":
+        operation = "create"
+    succeeded: int | None = None
+    if tool.status == "pending" or operation == "read":
+        added = removed = None
+    elif tool.status != "ok":
+        added = removed = 0
+    elif tool.file_lines_added is not None:
+        added, removed = tool.file_lines_added, tool.file_lines_removed
+    elif operation == "write":
+        added = removed = None
+    if tool.status != "pending":
+        succeeded = 1 if tool.status == "ok" else 0
+    return FileTouch(
+        tool_id=tool.id,
+        tool_use_id=tool.tool_use_id,
+        session_id=tool.session_id,
+        agent_id=tool.agent_id,
+        turn_id=tool.turn_id,
+        path=path,
+        operation=operation,
+        succeeded=succeeded,
+        lines_added=added,
+        lines_removed=removed,
+        timestamp=tool.started_at or tool.finished_at,
+    )
+
+
+def git_operations(tool: ToolUse, reported: Iterable[GitOp] | None) -> list[GitOperation]:
+    """What a call did with git: what its result reports, else what was printed."""
+    found: list[GitOp] = list(reported or ())
+    if not found and tool.name in SHELLS:
+        found = git_from_text(tool.target, tool.result_text, failed=tool.status != "ok")
+    at = tool.finished_at or tool.started_at
+    return [git_row(tool, operation, at) for operation in found]
+
+
+def git_row(tool: ToolUse, operation: GitOp, at: str | None) -> GitOperation:
+    """One operation of a call as a row."""
+    kind, sha, branch, number, url = operation
+    return GitOperation(tool.id, tool.session_id, tool.turn_id, kind, sha, branch, number, url, at)
+
+
+def needs_bookkeeping(tool: ToolUse) -> bool:
+    """Whether the result says something that has no public column."""
+    return bool(
+        tool.exit_code_unknown
+        or tool.file_path
+        or tool.file_operation
+        or tool.file_lines_added is not None
+    )
