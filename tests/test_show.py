@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 
 from builder import CWD, Transcript, dumps, fork, resume, text, thinking, tool_use
 from builder import World as Files
-from ctxdb.errors import CtxdbError, NoSuchSession
+from ctxdb.errors import CtxdbError
 from ctxdb.formatting import period
 from ctxdb.output import painted, unpainted
 from ctxdb.session.conversation import Agent, Call, Conversation, Passage
-from ctxdb.session.find import find_session
+from ctxdb.session.find import NoSuchSession, find_session
 from ctxdb.session.html_format import html_page
 from ctxdb.session.load import Detail, load_conversation
 from ctxdb.session.source_line import source_line

@@ -4,7 +4,6 @@
 
     CtxdbError                     exit 1
     ├── UsageError                 exit 2   the command line asks for something impossible
-    │   └── NoSuchSession                   no session fits a name, or several do
     ├── ConfigError                exit 1   a setting in config.toml is wrong
     ├── LockHeld                   exit 3   another process is writing to this database
     ├── IncompleteInstallation     exit 1   migrations/ or sql/ did not come with the package
@@ -44,14 +43,6 @@ class UsageError(CtxdbError):
     """The command line asks for something impossible."""
 
     exit_code = 2
-
-
-class NoSuchSession(UsageError):
-    """No session fits a name, or several do; `candidates` has one line for each that is near."""
-
-    def __init__(self, why: str, candidates: Iterable[str]) -> None:
-        super().__init__(why)
-        self.candidates = tuple(candidates)
 
 
 class ConfigError(CtxdbError):

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from ctxdb.errors import NoSuchSession
 from ctxdb.escape import printable
 
 if TYPE_CHECKING:
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     Painter = Callable[[str, str], str]  # gives a text (the second argument) a colour (the first)
 
 
-class CommandResult(Protocol):
+class Result(Protocol):
     """What a command found out, for people or for programs."""
 
     def as_dict(self) -> Mapping[str, object]:
@@ -27,6 +25,34 @@ class CommandResult(Protocol):
 
     def lines(self) -> Iterable[str]:
         """Return it as lines of text."""
+
+
+class ByteLimit:
+    """The number of bytes that a command may print; None: any number."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self.is_reached = False
+        self._left = most
+
+    def reserve(self, text: str) -> None:
+        """Keep room for a text that is printed in any case."""
+        if self._left is not None:
+            self._left -= _size(text)
+
+    def within(self, texts: Iterable[str]) -> Iterator[str]:
+        """Pass texts on until one does not fit; no text is cut."""
+        for text in texts:
+            if self._left is not None:
+                self._left -= _size(text)
+                if self._left < 0:
+                    self.is_reached = True
+                    return
+            yield text
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def say(text: str) -> None:
@@ -53,13 +79,13 @@ def note(text: str) -> None:
         return
 
 
-def print_result(result: CommandResult, *, as_json: bool) -> None:
-    """Print what a command found out to standard output."""
+def print_result(result: Result, *, as_json: bool) -> None:
+    """Print a result to standard output."""
     if as_json:
         import json
 
-        # ASCII only, so that no control character and no half of a surrogate pair is printed.
-        # json leaves DEL as it is.
+        # The JSON is plain ASCII, so no control character and no lone surrogate is printed. json
+        # does not escape DEL.
         say(json.dumps(result.as_dict(), indent=2).replace("\x7f", "\\u007f"))
         return
     for line in result.lines():
@@ -71,17 +97,6 @@ def terminal_columns() -> int:
     import shutil  # 4 ms that `ctxdb sync` with nothing new does not need
 
     return shutil.get_terminal_size().columns
-
-
-@contextmanager
-def telling_candidates() -> Iterator[None]:
-    """Print the sessions that the person may mean before the error is reported."""
-    try:
-        yield
-    except NoSuchSession as e:
-        for line in e.candidates:
-            note(line)
-        raise
 
 
 _COLOUR_CODES = {

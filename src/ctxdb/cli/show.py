@@ -11,7 +11,7 @@ from ctxdb.cli.open_database import open_fresh
 from ctxdb.cli.pager import print_paged
 from ctxdb.cli.shared_options import NoSync
 from ctxdb.errors import UsageError
-from ctxdb.output import note, painter_for, say_bytes, telling_candidates, terminal_columns
+from ctxdb.output import note, painter_for, say_bytes, terminal_columns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -67,7 +67,7 @@ def show(
         if raw is not None:
             _show_line(conn, raw)
             return
-        from ctxdb.session.find import find_session
+        from ctxdb.session.find import find_session, telling_candidates
         from ctxdb.session.load import Detail, load_conversation
         from ctxdb.session.terminal_format import TerminalFormat
 

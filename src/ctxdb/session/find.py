@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.errors import CtxdbError, NoSuchSession
+from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.escape import clip, one_line
+from ctxdb.output import note
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,6 +30,25 @@ class Candidate(NamedTuple):
         """One line for people."""
         title = clip(one_line(self.title[:400]), max(columns - 66, 20))
         return f"{self.id}  {self.started_at[:10]:<10}  {one_line(self.project)[:16]:<16} {title}"
+
+
+class NoSuchSession(UsageError):
+    """No session has that name, or several have it; `candidates` are the nearest ones."""
+
+    def __init__(self, why: str, candidates: list[Candidate]) -> None:
+        super().__init__(why)
+        self.candidates = candidates
+
+
+@contextmanager
+def telling_candidates() -> Iterator[None]:
+    """If no session is found, print the candidates before the error is printed."""
+    try:
+        yield
+    except NoSuchSession as e:
+        for candidate in e.candidates:
+            note(candidate.line())
+        raise
 
 
 _CANDIDATE = (
@@ -56,14 +77,10 @@ def find_session(conn: sqlite3.Connection, text: str) -> str:
                 return only.id
             case [_, *_]:
                 many = str(len(found)) + (" or more" if len(found) >= MOST_CANDIDATES else "")
-                raise _no_session(f"{text!r} fits {many} sessions; give more of the id", found)
+                raise NoSuchSession(f"{text!r} fits {many} sessions; give more of the id", found)
     found = _candidates(conn, "instr(lower(s.title), lower(?))", (wanted,)) if wanted else []
     hint = "these have it in their title" if found else "`ctxdb search` finds sessions by content"
-    raise _no_session(f"no session begins with {text!r}; {hint}", found)
-
-
-def _no_session(why: str, candidates: list[Candidate]) -> NoSuchSession:
-    return NoSuchSession(why, [candidate.line() for candidate in candidates])
+    raise NoSuchSession(f"no session begins with {text!r}; {hint}", found)
 
 
 def _ways(wanted: str) -> Iterator[tuple[str, tuple[str, ...]]]:
