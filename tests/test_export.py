@@ -31,7 +31,7 @@ from ctxdb.store.connection import open_reader
 from readlab import fill, on_terminal, unsafe
 from test_show import a_day, hostile_session
 from viewlab import demo_database
-from world import World
+from world import RUN, World
 
 GOLDEN = Path(__file__).parent / "data/reading"
 EVERYTHING = Detail(tools=True, thinking=True, agents=True)
@@ -598,9 +598,16 @@ def contents(path: Path) -> dict[str, int]:
         }
 
 
-def test_a_snapshot_is_the_whole_database_in_one_private_file(small: World, tmp_path: Path) -> None:
+# As for a user who may not write to the database; the tests may run as root.
+WRITE_PROTECTED = f"import os\nos.access = lambda path, mode: mode != os.W_OK\n{RUN}"
+
+
+@pytest.mark.parametrize("code", [RUN, WRITE_PROTECTED], ids=["writable", "write-protected"])
+def test_a_snapshot_is_the_whole_database_in_one_private_file(
+    small: World, tmp_path: Path, code: str
+) -> None:
     target = tmp_path / "copy.db"
-    done = small.cli("export", "--snapshot", target)
+    done = small.cli("export", "--snapshot", target, code=code)
     assert (done.returncode, done.stdout) == (0, "")
     assert mode(target) == 0o600
     assert contents(target) == contents(small.db)
@@ -613,11 +620,14 @@ def test_a_snapshot_is_the_whole_database_in_one_private_file(small: World, tmp_
     assert copy.verify().ok
 
 
-def test_a_snapshot_has_nothing_of_what_was_deleted(small: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [RUN, WRITE_PROTECTED], ids=["writable", "write-protected"])
+def test_a_snapshot_has_nothing_of_what_was_deleted(
+    small: World, tmp_path: Path, code: str
+) -> None:
     small.change("CREATE TABLE _secret AS SELECT 'correct horse battery staple' AS words")
     small.change("DROP TABLE _secret")
     target = tmp_path / "copy.db"
-    assert small.cli("export", "--snapshot", target).returncode == 0
+    assert small.cli("export", "--snapshot", target, code=code).returncode == 0
     assert b"correct horse" not in target.read_bytes()
 
 
