@@ -428,7 +428,7 @@ def test_who_asks_while_the_database_is_made_waits_for_it(one: Lab) -> None:
         assert sync.stdout is not None
         assert sync.stdout.readline() == "here\n"
         status = subprocess.run([*ctxdb, "status"], capture_output=True, text=True, check=True)
-        assert f"not there yet; process {sync.pid} is making it" in status.stdout
+        assert f"does not exist yet; process {sync.pid} is making it" in status.stdout
         asked = subprocess.Popen(
             [*ctxdb, "query", "SELECT count(*) AS n FROM messages", "--format", "json"],
             stdout=subprocess.PIPE,

@@ -76,7 +76,9 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
         "sync",
         lambda config, *, wait, progress, say: backend.answer("sync", config, wait=wait),
     )
-    replace("ctxdb.cli.status_report", "collect", lambda config: backend.answer("status", config))
+    replace(
+        "ctxdb.cli.database_status", "read_status", lambda config: backend.answer("status", config)
+    )
     replace(
         "ctxdb.verify",
         "verify",
@@ -125,7 +127,7 @@ def test_the_commands_in_examples_parse(command: str) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         if not line.strip().startswith("ctxdb ") or "$(" in line:
             continue
-        words = join_pairs(cli.spelt_out(shlex.split(line)[1:]), cli.PAIR_FLAGS)
+        words = join_pairs(cli.with_default_command(shlex.split(line)[1:]), cli.PAIR_FLAGS)
         words = [word for word in words if word != "--db" and not word.endswith(".db")]
         found: Any = typer.main.get_command(typer_app.app)
         while hasattr(found, "commands"):
@@ -340,8 +342,8 @@ class Report:
 def work(*_, **__):
     print("at work", flush=True)
     time.sleep(600)
-module("sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
-module("status", collect=lambda config: Report())
+module("ingest.sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
+module("cli.database_status", read_status=lambda config: Report())
 from ctxdb.cli.main import main
 main()
 """

@@ -990,10 +990,10 @@ def test_case_73_nothing_is_made_anew_when_nothing_has_changed(world: World) -> 
 
 def test_case_74_an_sqlite_that_is_too_old_is_refused_in_one_line(world: World) -> None:
     """`doctor` will warn of the versions with the WAL-reset bug; it is another issue."""
-    old = "import sqlite3; sqlite3.sqlite_version_info = (3, 36, 0); "
-    code = old + "sqlite3.sqlite_version = '3.36.0'; " + RUN
+    old = "import sqlite3; sqlite3.sqlite_version_info = (3, 39, 4); "
+    code = old + "sqlite3.sqlite_version = '3.39.4'; " + RUN
     for command in ("sync", "status", "verify"):
-        one_line(world.cli(command, code=code), "SQLite 3.36.0 is too old", "3.37.0")
+        one_line(world.cli(command, code=code), "SQLite 3.39.4 is too old", "3.40.0")
 
 
 INDEXES = ("messages_fts", "tool_uses_fts")
@@ -1046,7 +1046,7 @@ MOUNTED = (
     """
 import os
 from pathlib import Path
-from ctxdb.daemon import mounts
+from ctxdb import mounts
 table = Path(os.environ["MOUNTS"])
 mounts.file_system_of.__defaults__ = (table,)
 """

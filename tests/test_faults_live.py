@@ -22,9 +22,10 @@ from typing import Any
 
 import pytest
 
+from ctxdb import mounts
 from ctxdb.assets import asset_dir
 from ctxdb.daemon import health as beats
-from ctxdb.daemon import intake, loop, mounts, watch
+from ctxdb.daemon import intake, loop, watch
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon

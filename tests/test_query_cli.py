@@ -145,7 +145,7 @@ def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
         (["tool_stats", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
         (["SELECT 1", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
         (["standup", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
-        (["daily_usage", "--plot", "--format", "csv"], "--plot draws; --format csv"),
+        (["daily_usage", "--plot", "--format", "csv"], "--plot draws a chart and --format csv"),
         (["  "], "nothing to answer"),
         (["\n\t"], "nothing to answer"),
         ([" ; "], "nothing to answer"),

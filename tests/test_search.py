@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
 from ctxdb.query import candidates, guard, vocabulary
-from ctxdb.session.find import resume_command, shell_word
+from ctxdb.session.resume import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
 from world import World
@@ -158,9 +158,9 @@ def test_a_word_that_is_found_only_without_its_signs_is_said_to_be(
     say(world, files, "I like C", "I like Rust")
     done = world.cli("search", "C++", "--no-sync")
     assert "I like C\n" in done.stdout
-    assert done.stderr == "Nothing has C++ as it is written: its signs were left out.\n"
+    assert done.stderr == "Nothing has C++ exactly as written, so its punctuation was ignored.\n"
     done = world.cli("search", "C++ OR Rust", "--no-sync")
-    assert done.stderr == "With OR and NOT the signs in C++ do not count.\n"
+    assert done.stderr == "With OR and NOT, the punctuation in C++ is ignored.\n"
     assert world.cli("search", "Rust", "--no-sync").stderr == ""
 
 
@@ -210,7 +210,7 @@ def test_names_of_fields_are_found_where_nothing_else_is(world: World, files: Fi
     calls(world, files, ({"command": "make", "run_in_background": True}, "started"))
     assert found(world, "run_in_background") == ['{"command":"make","[run_in_background]":true}']
     done = world.cli("search", "run_in_background", "--no-sync")
-    assert done.stderr == "Only names of fields in the inputs of tools have it.\n"
+    assert done.stderr == "Found only in the names of fields in tool inputs.\n"
 
 
 def test_calls_with_a_field_of_that_name_push_no_older_result_out(
@@ -436,7 +436,7 @@ def test_nothing_found_is_one_line_with_what_was_perhaps_meant(world: World, fil
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "No hits. Did you mean: ctxdb search periwinkle\n"
     assert world.cli("search", "depot", "tdie").stderr.endswith("search 'depot tide'\n")
-    assert world.cli("search", "xylophone").stderr == "No hits: xylophone is nowhere.\n"
+    assert world.cli("search", "xylophone").stderr == "No hits: xylophone does not occur.\n"
     assert "OR between them" in world.cli("search", "depot", "tide").stderr
     assert run_json(world, "search", "perywinkle") == {
         "query": "perywinkle",
@@ -548,7 +548,7 @@ def test_a_search_for_nothing_is_wrong_usage(world: World, files: Files, nothing
     say(world, files, "tide")
     done = world.cli("search", nothing)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: what to look for? Give a word or more\n"
+    assert done.stderr == "Error: give one or more words to look for\n"
 
 
 def test_a_model_that_was_never_used_is_reported_if_nothing_is_found(
@@ -576,5 +576,5 @@ def test_code_to_the_letter_in_a_call_comes_before_its_words_in_a_message(
 def test_a_pasted_page_is_not_repeated_where_nothing_is_found(world: World, files: Files) -> None:
     say(world, files, "tide")
     done = world.cli("search", "x" * 5000)
-    assert done.stderr.endswith("x… is nowhere.\n")
+    assert done.stderr.endswith("x… does not occur.\n")
     assert len(done.stderr) < 100

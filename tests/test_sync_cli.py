@@ -224,7 +224,7 @@ def test_status_names_bad_lines_before_mended_ones_and_says_how_many_there_are(
     assert shown.count("not_json: ") == 8
     assert "... and 2 more: `ctxdb query ingest_errors`\n" in shown
     assert "glued: " not in shown
-    assert "Mended       9 lines read after mending (glued)\n" in shown
+    assert "Repaired     9 lines had to be repaired (glued)\n" in shown
     problems = json.loads(done("status", "--json"))["problems"]
     assert {one["reason"] for one in problems} == {"not_json"}
 
@@ -272,7 +272,7 @@ def test_status_says_how_far_it_is_behind_and_who_writes(world: World) -> None:
 
 
 def test_status_before_the_first_sync_makes_nothing(world: World) -> None:
-    assert "not there yet; `ctxdb sync` makes it" in done("status")
+    assert "does not exist yet; `ctxdb sync` makes it" in done("status")
     assert not world.db.parent.exists()
 
 
@@ -295,11 +295,11 @@ def test_several_roots_are_one_database(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda db: db.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
         (lambda db: db.write_text("my novel"), "is not a SQLite database"),
         (lambda db: db.symlink_to("elsewhere.db"), "is a symbolic link"),
     ],
-    ids=["folder", "text", "link"],
+    ids=["pipe", "text", "link"],
 )
 def test_what_cannot_be_a_database_is_one_line_and_exit_1(
     world: World, prepare: Any, words: str

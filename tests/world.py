@@ -77,7 +77,7 @@ def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
 FORKS = """
 import json, os, sys, time, traceback
 import sqlite_utils, ctxdb.cli.typer_app, ctxdb.cli.main, ctxdb.ingest.run
-import ctxdb.cli.status_report, ctxdb.verify
+import ctxdb.cli.database_status, ctxdb.verify
 def run(job):
     os.environ.clear()
     os.environ.update(job["env"])

@@ -1,24 +1,30 @@
-"""Print what a command has to say: data to standard output, everything else to standard error."""
+"""Print to standard output and standard error, in colours where the terminal has them.
+
+Data goes to standard output, everything else to standard error.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from ctxdb.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Painter = Callable[[str, str], str]  # gives a text (the second argument) a colour (the first)
 
 
 class Result(Protocol):
-    """What a command prints, for people or for programs."""
+    """What a command found out, for people or for programs."""
 
     def as_dict(self) -> Mapping[str, object]:
-        """Return it as data."""
+        """Return it as data with stable names."""
 
     def lines(self) -> Iterable[str]:
-        """Return it as text."""
+        """Return it as lines of text."""
 
 
 class ByteLimit:
@@ -55,14 +61,14 @@ def say(text: str) -> None:
 
 
 def say_bytes(data: bytes) -> None:
-    """Print bytes unchanged, as a shell needs a path."""
+    """Print bytes unchanged, so that a shell gets the exact path."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data + b"\n")
     sys.stdout.buffer.flush()
 
 
 def note(text: str) -> None:
-    """Print a line that is not data. A terminal that is gone is no reason to stop."""
+    """Print a line that is not data. If the terminal is gone, the line is lost."""
     sys.stdout.flush()
     try:
         sys.stderr.write(printable(text) + "\n")
@@ -73,7 +79,7 @@ def note(text: str) -> None:
         return
 
 
-def show(result: Result, *, as_json: bool) -> None:
+def print_result(result: Result, *, as_json: bool) -> None:
     """Print a result to standard output."""
     if as_json:
         import json
@@ -84,3 +90,38 @@ def show(result: Result, *, as_json: bool) -> None:
         return
     for line in result.lines():
         say(printable(line))
+
+
+def terminal_columns() -> int:
+    """How many columns the terminal of standard output has."""
+    import shutil  # 4 ms that `ctxdb sync` with nothing new does not need
+
+    return shutil.get_terminal_size().columns
+
+
+_COLOUR_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "prompt": "1;36",
+    "found": "1;33",
+}
+
+
+def painted(colour: str, text: str) -> str:
+    """The text in that colour; the text itself must be safe already."""
+    return f"\x1b[{_COLOUR_CODES[colour]}m{text}\x1b[0m" if text else text
+
+
+def unpainted(_: str, text: str) -> str:
+    """The text without colour."""
+    return text
+
+
+def painter_for(stream: TextIO) -> Painter:
+    """`painted` for a terminal with colours, unless NO_COLOR is set; else `unpainted`."""
+    on = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return painted if on else unpainted

@@ -32,8 +32,8 @@ from watchdog.events import (
 )
 from watchdog.utils import BaseThread
 
-from ctxdb.daemon.mounts import why_no_events
 from ctxdb.files.walk import SUFFIX
+from ctxdb.mounts import why_no_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctxdb.query.search_words import Both, Either, Node, Without, Word
-from ctxdb.session.objects import parsed
+from ctxdb.session.json_values import json_value
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,7 +31,7 @@ class FieldTexts(NamedTuple):
 
 def names_and_values(text: str) -> FieldTexts:
     """Return the names of all fields of a JSON text, and all its values."""
-    value = parsed(text)
+    value = json_value(text)
     if value is None:
         return FieldTexts("", text)
     waiting: list[Any] = [value]

@@ -9,16 +9,17 @@ from ctxdb.escape import one_line, printable
 from ctxdb.formatting import day_and_time
 from ctxdb.query.field_names import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
-from ctxdb.session.facts import MARKS, short_line
-from ctxdb.session.find import resume_command, shell_word, short_id
+from ctxdb.session.captions import MARKS, short_line
+from ctxdb.session.find import short_id
+from ctxdb.session.resume import resume_command, shell_word
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
+    from ctxdb.output import Painter
     from ctxdb.query.search import Found, Group, Hit
     from ctxdb.query.search_words import Word
-    from ctxdb.session.colours import Ink
 
 SNIPPET_CHARS = 160
 COLUMNS = (
@@ -150,7 +151,7 @@ def _around(
 # -- for people ------------------------------------------------------------------------------------
 
 
-def text_lines(sessions: list[ShownSession], ink: Ink, columns: int) -> Iterator[str]:
+def text_lines(sessions: list[ShownSession], ink: Painter, columns: int) -> Iterator[str]:
     """Return the lines for people: sessions with their hits, and commands that show more."""
     for nth, session in enumerate(sessions):
         if nth:
@@ -176,7 +177,7 @@ def _day(timestamp: str | None) -> str:
     return day_and_time(timestamp)[:10]
 
 
-def _label(hit: Hit, ink: Ink) -> str:
+def _label(hit: Hit, ink: Painter) -> str:
     if hit.source == "tool":
         ok = hit.status == "ok"
         mark = ink("green" if ok else "red", MARKS.get(hit.status or "", "?"))

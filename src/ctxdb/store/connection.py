@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ctxdb.errors import CtxdbError, DamagedDatabase, NoDatabase, NotOurDatabase, UnsafeDatabase
+from ctxdb.lock import refuse_unsafe
 from ctxdb.store.version import applied
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself
@@ -29,7 +30,7 @@ sqlite3.register_adapter(type(None), _NOTHING.get)
 APPLICATION_ID = 0x43545844  # "CTXD", as migrations.py sets it
 BUSY_SECONDS = 60.0  # someone editing in DB Browser may hold the write lock for a while
 STATEMENTS = 512  # kept prepared: a batch uses more than the 128 that sqlite3 would keep
-MIN_SQLITE = (3, 37, 0)
+MIN_SQLITE = (3, 40, 0)  # the oldest version that the views are tested with; README says it too
 CACHE_KIB = 64 * 1024  # page cache of the writer; indexes of a large database are hot
 READER_CACHE_KIB = 16 * 1024  # with SQLite's own 2 MB, a view reads many pages twice
 WAL_PAGES = 8000  # checkpoint at 64 MB: hot index pages are then written back once, not many times
@@ -49,7 +50,7 @@ def _make_private(path: Path) -> None:
         flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC
         os.close(os.open(path, flags, 0o600))
     except FileExistsError:
-        _check_owner(path)
+        refuse_unsafe(path)
     except OSError as e:
         raise CtxdbError(f"{path}: cannot be created: {e.strerror}") from e
     for suffix in SIDE_FILES:
@@ -65,16 +66,6 @@ def _make_private(path: Path) -> None:
             continue
         except OSError as e:
             raise UnsafeDatabase(side, f"others can read it and it stays so: {e.strerror}") from e
-
-
-def _check_owner(path: Path) -> None:
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
-        raise UnsafeDatabase(path, "is a symbolic link; name the file itself")
-    if not stat.S_ISREG(found.st_mode):
-        raise NotOurDatabase(path, "is not a regular file")
-    if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise UnsafeDatabase(path, "belongs to another user")
 
 
 def _check_header(path: Path) -> None:

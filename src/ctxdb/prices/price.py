@@ -1,7 +1,7 @@
-"""One price and what must hold for it, and for all prices of a model together.
+"""One price, and the rules for valid prices.
 
-Every way in goes through here: `ctxdb prices add`, an import, and (in SQL, as triggers of the same
-meaning) an edit in another tool. Errors say what is wrong; the caller says where.
+`ctxdb prices add` and an import both use these rules. Triggers with the same meaning check an edit
+in another tool. Errors say what is wrong; the caller adds where.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from ctxdb.errors import CtxdbError
 
-MOST_USD = 10_000  # per million tokens: a slip of the finger must not overflow the sums
+MOST_USD = 10_000  # per million tokens: a typing error must not overflow the sums
 MOST_TIMES = 100
 PRICES = (
     "input_usd_per_mtok",
@@ -29,7 +29,7 @@ DATES = ("effective_from", "effective_to")
 
 
 class BadPrice(CtxdbError):
-    """A price that cannot be right; says why."""
+    """A price that cannot be right; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Price:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What makes it the same price at another value."""
+        """What identifies the price, whatever its value: model, first day and tier."""
         return self.model, self.effective_from or "", self.prompt_tokens_gt
 
     @property
@@ -61,15 +61,15 @@ class Price:
         """Its columns."""
         return asdict(self)
 
-    def says(self) -> str:
-        """Name it in a message."""
+    def label(self) -> str:
+        """The name of the price in messages."""
         since = f" from {self.effective_from}" if self.effective_from else ""
         above = f" above {self.prompt_tokens_gt} tokens" if self.prompt_tokens_gt else ""
         return f"{self.model}{since}{above}"
 
 
 def read_price(cells: Mapping[str, str | None]) -> Price:
-    """Make a price of texts, by column; raises BadPrice."""
+    """Make a price from one text per column. Raises BadPrice."""
     found: dict[str, Any] = {}
     for name, cell in cells.items():
         text = (cell or "").strip()
@@ -125,7 +125,7 @@ def _tokens(text: str) -> int:
 
 
 def overlapping(prices: Iterable[Price]) -> tuple[Price, Price] | None:
-    """Two prices of one model and tier that hold on the same day, if there are any."""
+    """Two prices of one model and tier that are valid on the same day, or None."""
     tiers: dict[tuple[str, int], list[Price]] = {}
     for price in prices:
         tiers.setdefault((price.model, price.prompt_tokens_gt), []).append(price)

@@ -1,18 +1,21 @@
-"""A session as it is read: turns, what was said in them, calls, and agents inside of calls."""
+"""The parts of a session that the output formats show."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Literal
 
-# How something said is shown. prompt: to an agent, or a person's words outside of a turn;
-# reply: the model's; output: of a command a person ran; note: one line about what happened;
-# context: text that the client put in (skills, plans, summaries), long and seldom read.
+# How a passage is shown.
+# prompt: what an agent was told, or what a person wrote outside of an exchange
+# reply: what the model wrote
+# output: what a command printed that a person ran
+# note: one line about something that happened
+# context: text that the client added (skills, plans, summaries); long and rarely read
 Role = Literal["prompt", "reply", "output", "note", "context"]
 
 
 @dataclass(slots=True)
-class Said:
+class Passage:
     """A text in the conversation."""
 
     role: Role
@@ -20,7 +23,7 @@ class Said:
     uuid: str | None = None
     timestamp: str | None = None
     thinking: str = ""
-    label: str = ""  # of a note or context: what it is
+    label: str = ""  # of a note or of context: what it is
 
 
 @dataclass(slots=True)
@@ -43,7 +46,7 @@ class Call:
 
 @dataclass(slots=True)
 class Agent:
-    """A subagent, its conversation where that is wanted, and the agents it started itself."""
+    """A subagent, the agents it started and, if they were asked for, its own items."""
 
     session_id: str
     agent_id: str
@@ -61,32 +64,35 @@ class Agent:
     failed: int = 0
     cost: int | None = None  # 10^-12 USD, without the agents it started
     items: list[Item] = field(default_factory=list)
-    agents: list[Agent] = field(default_factory=list)  # that no call of it is known for
+    agents: list[Agent] = field(default_factory=list)  # whose starting call is not known
 
 
-Item = Said | Call | Agent
+Item = Passage | Call | Agent
 
 
 @dataclass(slots=True)
-class Turn:
-    """What a person asked, and everything it led to."""
+class Exchange:
+    """A turn (what a person asked) and everything that it led to.
 
-    id: int | None  # None for what stands before the first request
+    The first exchange may have no turn: it holds what comes before the first request.
+    """
+
+    turn_id: int | None
     ordinal: int | None
     kind: str
     prompt: str
     started_at: str | None
     ended_at: str | None
-    is_copied: bool = False  # the session that this one came from owns it
+    is_copied: bool = False  # the turn belongs to the session that this one was copied from
     cost: int | None = None  # 10^-12 USD, agents included
     items: list[Item] = field(default_factory=list)
-    nth_copy: int = 0  # of the copied ones, in reading order: their ordinals are another session's
+    nth_copy: int = 0  # 1 for the first copied exchange, and so on
 
     @property
     def number(self) -> str:
-        """What it is called in this session: 1, 2, and c1, c2 for copied ones; '' before the first.
+        """Its unique name in this session: 1, 2, or c1, c2 if it is copied, or "" without a turn.
 
-        No two turns of a session have the same.
+        The ordinals of copied turns are those of another session, so they are not used.
         """
         if self.ordinal is None:
             return ""
@@ -94,7 +100,7 @@ class Turn:
 
 
 @dataclass(slots=True)
-class Reading:
+class Conversation:
     """A whole session."""
 
     id: str
@@ -110,7 +116,7 @@ class Reading:
     parent_title: str | None
     deleted_at: str | None
     models: list[str] = field(default_factory=list)
-    turns: list[Turn] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
     others: list[Agent] = field(default_factory=list)  # warm-ups, compactions and the like
     calls: int = 0
     failed: int = 0

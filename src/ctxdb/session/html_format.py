@@ -1,7 +1,7 @@
-"""A session as one HTML page: no script, no address outside of itself, nothing to load.
+"""Lay out a session as one HTML page that runs no script and loads nothing.
 
-Every text of the transcript is escaped here and nowhere else: by `_text`. A browser that reads the
-page is told besides (Content-Security-Policy) to run and to load nothing at all.
+`_text` escapes every text of the transcript, and nothing else does. The page also has a
+Content-Security-Policy that tells the browser to run and to load nothing.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING
 
 from ctxdb.escape import safe
 from ctxdb.formatting import clock
-from ctxdb.session import facts
-from ctxdb.session.parts import Agent, Call, Said
-from ctxdb.session.prose import blocks, without_graphics
+from ctxdb.session import captions
+from ctxdb.session.call_inputs import inputs_of
+from ctxdb.session.conversation import Agent, Call, Passage
+from ctxdb.session.markdown_blocks import blocks, without_graphics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ctxdb.session.parts import Item, Reading, Turn
+    from ctxdb.session.conversation import Conversation, Exchange, Item
 
-MAX_DEPTH = 12  # of agents inside of agents
-CONTENTS_FROM = 4  # turns, from which on a list of them is worth its place
+MAX_DEPTH = 12  # of agents inside agents
+CONTENTS_FROM = 4  # exchanges: fewer need no table of contents
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
-# No pattern may look at a character more than a few times, whatever a line holds.
+# No pattern may take more than linear time, whatever a line holds.
 _HEADING = re.compile(r"^ {0,3}#{1,6}\s+(.*)")
 _TABLE_RULE = re.compile(r"[\s:|-]+\Z")
 _CODE_SPAN = re.compile(r"(?<!`)(`{1,2})(?!`)(.+?)(?<!`)\1(?!`)")
@@ -35,11 +36,11 @@ _STRONG_ENDS = re.compile(r"(?<=\S)\*\*")
 _STATUS = frozenset({"ok", "error", "rejected", "interrupted", "pending"})
 
 
-def html_page(reading: Reading) -> Iterator[str]:
+def html_page(conversation: Conversation) -> Iterator[str]:
     """The page, piece by piece."""
-    style = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    style = Path(__file__).with_name("html_format.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    title = _text(facts.session_title(reading))
+    title = _text(captions.session_title(conversation))
     yield (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\';'
@@ -50,46 +51,48 @@ def html_page(reading: Reading) -> Iterator[str]:
         f"<title>{title}</title>\n<style>{style}</style>\n</head>\n<body>\n"
     )
     yield f"<header>\n<h1>{title}</h1>\n<dl>\n"
-    for name, value in facts.session_facts(reading):
+    for name, value in captions.session_facts(conversation):
         yield f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>\n"
     yield "</dl>\n</header>\n"
-    yield from _contents(reading.turns)
+    yield from _contents(conversation.exchanges)
     yield "<main>\n"
-    for turn in reading.turns:
-        yield from _turn(turn)
-    if reading.others:
-        yield f"<section>\n<h2>Besides: {_text(facts.others_line(reading.others))}</h2>\n"
-        for agent in reading.others:
+    for exchange in conversation.exchanges:
+        yield from _exchange(exchange)
+    if conversation.others:
+        others = _text(captions.others_line(conversation.others))
+        yield f"<section>\n<h2>Other agents: {others}</h2>\n"
+        for agent in conversation.others:
             yield from _agent(agent, 0)
         yield "</section>\n"
     yield "</main>\n<footer>Made from a Claude Code transcript by ctxdb.</footer>\n"
     yield "</body>\n</html>\n"
 
 
-def _contents(turns: Sequence[Turn]) -> Iterator[str]:
-    if len(turns) < CONTENTS_FROM:
+def _contents(exchanges: Sequence[Exchange]) -> Iterator[str]:
+    if len(exchanges) < CONTENTS_FROM:
         return
-    yield f"<nav><details><summary>{len(turns)} requests</summary>\n<ul>\n"
-    for turn in turns:
-        prompt = facts.short_line(turn.prompt, 90) or "Before the first request"
-        name = f"{turn.number} {prompt}".strip()
-        yield f'<li><a href="#{_anchor(turn)}">{_text(name)}</a></li>\n'
+    yield f"<nav><details><summary>{len(exchanges)} requests</summary>\n<ul>\n"
+    for exchange in exchanges:
+        prompt = captions.short_line(exchange.prompt, 90) or "Before the first request"
+        name = f"{exchange.number} {prompt}".strip()
+        yield f'<li><a href="#{_anchor(exchange)}">{_text(name)}</a></li>\n'
     yield "</ul>\n</details></nav>\n"
 
 
-def _anchor(turn: Turn) -> str:
-    return f"turn-{turn.number or 0}"
+def _anchor(exchange: Exchange) -> str:
+    return f"turn-{exchange.number or 0}"
 
 
-def _turn(turn: Turn) -> Iterator[str]:
-    number = turn.number or "Before the first request"
-    about = " · ".join(filter(None, (clock(turn.started_at), facts.turn_facts(turn))))
-    copied = " copied" if turn.is_copied else ""
-    yield f'<section id="{_anchor(turn)}" class="turn{copied}">\n'
+def _exchange(exchange: Exchange) -> Iterator[str]:
+    number = exchange.number or "Before the first request"
+    parts = (clock(exchange.started_at), captions.exchange_facts(exchange))
+    about = " · ".join(filter(None, parts))
+    copied = " copied" if exchange.is_copied else ""
+    yield f'<section id="{_anchor(exchange)}" class="turn{copied}">\n'
     yield f"<h2>{_text(number)} <small>{_text(about)}</small></h2>\n"
-    if turn.prompt:
-        yield f'<div class="prompt">{_prose(turn.prompt)}</div>\n'
-    yield from _items(turn.items, 0)
+    if exchange.prompt:
+        yield f'<div class="prompt">{_markdown(exchange.prompt)}</div>\n'
+    yield from _items(exchange.items, 0)
     yield "</section>\n"
 
 
@@ -100,42 +103,42 @@ def _items(items: Sequence[Item], depth: int) -> Iterator[str]:
         elif isinstance(item, Agent):
             yield from _agent(item, depth)
         else:
-            yield from _said(item)
+            yield from _passage(item)
 
 
-def _said(item: Said) -> Iterator[str]:
+def _passage(item: Passage) -> Iterator[str]:
     if item.thinking:
-        yield _details("thinking", "Thinking", _prose(item.thinking))
+        yield _details("thinking", "Thinking", _markdown(item.thinking))
     if not item.text:
         return
     match item.role:
         case "note":
-            text = facts.short_line(item.text, 500)
+            text = captions.short_line(item.text, 500)
             yield f'<p class="note"><b>{_text(item.label)}</b> {_text(text)}</p>\n'
         case "context":
             size = f"{item.label} ({len(item.text):,} characters)"
-            yield _details("context", _text(size), _prose(item.text))
+            yield _details("context", _text(size), _markdown(item.text))
         case "output":
             yield _code(item.text)
         case role:
-            yield f'<div class="{role}">{_prose(item.text)}</div>\n'
+            yield f'<div class="{role}">{_markdown(item.text)}</div>\n'
 
 
 def _call(call: Call, depth: int) -> Iterator[str]:
     status = call.status if call.status in _STATUS else "pending"
     summary = (
-        f'<span class="mark">{facts.MARKS[status]}</span> <b>{_text(call.name)}</b>'
-        f" <code>{_text(facts.short_line(call.target, 200))}</code>"
-        f" <small>{_text(facts.call_facts(call))}</small>"
+        f'<span class="mark">{captions.MARKS[status]}</span> <b>{_text(call.name)}</b>'
+        f" <code>{_text(captions.short_line(call.target, 200))}</code>"
+        f" <small>{_text(captions.call_facts(call))}</small>"
     )
     body = ""
-    for name, value, is_diff in facts.given_to(call):
+    for name, value, is_diff in inputs_of(call):
         shown = _diff(value) if is_diff else _code(value)
         body += f"<h3>{_text(name or 'input')}</h3>{shown}"
     if call.result:
         body += f"<h3>result</h3>{_code(call.result)}"
     if call.result_path:
-        body += f"<p>whole output: {_text(call.result_path)}</p>"
+        body += f"<p>full output: {_text(call.result_path)}</p>"
     if body:
         yield _details(f"call {status}", summary, body)
     else:
@@ -145,8 +148,8 @@ def _call(call: Call, depth: int) -> Iterator[str]:
 
 
 def _agent(agent: Agent, depth: int) -> Iterator[str]:
-    about = _text(facts.agent_facts(agent))
-    title = f"Agent <b>{_text(facts.agent_title(agent))}</b> <small>{about}</small>"
+    about = _text(captions.agent_facts(agent))
+    title = f"Agent <b>{_text(captions.agent_title(agent))}</b> <small>{about}</small>"
     yield f'<details class="agent"><summary>{title}</summary>\n'
     if depth <= MAX_DEPTH:
         yield from _items(agent.items, depth)
@@ -163,7 +166,7 @@ def _details(kind: str, summary: str, body: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Whatever the text is, it is text: no tag, no entity, nothing that cannot be seen."""
+    """Escape a text: it has no tag, no entity and no invisible character."""
     return safe(text).translate(_ESCAPES)
 
 
@@ -179,8 +182,8 @@ def _diff(text: str) -> str:
     return f'<pre class="diff">{"".join(made)}</pre>\n'
 
 
-def _prose(text: str) -> str:
-    """The Markdown that models write, as far as it helps reading."""
+def _markdown(text: str) -> str:
+    """Render the parts of Markdown that models use most: code, headings, tables, bold."""
     found = []
     for block in blocks(safe(without_graphics(text))):
         if block.is_code:
@@ -237,7 +240,7 @@ def _table(rows: list[str]) -> str:
 
 
 def _inline(line: str) -> str:
-    """Escape first, then mark: what is marked can no longer be a tag."""
+    """Render code and bold text. The text is escaped first, so it cannot hold a tag."""
     parts = _CODE_SPAN.split(line)
     found = []
     for n in range(0, len(parts), 3):
@@ -252,7 +255,7 @@ def _strong(text: str) -> str:
     at = 0
     while begin := _STRONG_BEGINS.search(text, at):
         end = _STRONG_ENDS.search(text, begin.end() + 1)
-        if end is None:  # nor does anything else that begins further on
+        if end is None:  # then no later beginning has an end either
             break
         inside = text[begin.end() : end.start()]
         found.append(f"{text[at : begin.start()]}<strong>{inside}</strong>")

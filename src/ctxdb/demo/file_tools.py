@@ -1,6 +1,6 @@
-"""The file tools, on the demo's imaginary disk.
+"""Calls of the file tools on the demo's imaginary disk.
 
-Reads show what earlier edits left, so that every patch in the demo fits its file.
+A read returns what earlier edits left, so every patch in the demo fits its file.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from ctxdb.demo.tools import Call, Json
+from ctxdb.demo.tool_calls import Call, Json
 
 if TYPE_CHECKING:
     from ctxdb.demo.transcript import Transcript
@@ -32,7 +32,7 @@ def read(s: Transcript, name: str) -> Call:
 
 
 def edit(s: Transcript, name: str, old: str, new: str, *, apply: bool = True) -> Call:
-    """Change a file of the project, or with apply=False only try to."""
+    """Change a file of the project. With apply=False the file stays as it is."""
     path = s.full(name)
     before = s.world.files[path]
     if old not in before:
@@ -72,7 +72,7 @@ def create(s: Transcript, name: str, text: str) -> Call:
 
 
 def mention(s: Transcript, name: str) -> None:
-    """Attach a file that a person named with @; no Read call stands for it."""
+    """Attach a file that a person named with @. There is no Read call for it."""
     path = s.full(name)
     text = s.world.files[path]
     lines = len(text.splitlines())
@@ -101,13 +101,14 @@ def structured_patch(before: str, after: str) -> list[Json]:
             else:
                 lines += [f"-{line}" for line in old[i1:i2]]
                 lines += [f"+{line}" for line in new[j1:j2]]
-        first, last = group[0], group[-1]
+        _, old_start, _, new_start, _ = group[0]
+        _, _, old_end, _, new_end = group[-1]
         hunks.append(
             {
-                "oldStart": first[1] + 1,
-                "oldLines": last[2] - first[1],
-                "newStart": first[3] + 1,
-                "newLines": last[4] - first[3],
+                "oldStart": old_start + 1,
+                "oldLines": old_end - old_start,
+                "newStart": new_start + 1,
+                "newLines": new_end - new_start,
                 "lines": lines,
             }
         )

@@ -18,6 +18,7 @@ Roots = Annotated[
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON with a stable shape.")]
 
+NoSync = Annotated[bool, Option("--no-sync", help="Do not read new lines first.")]
 Since = Annotated[
     str | None,
     Option(

@@ -1,4 +1,4 @@
-"""Price lists as CSV, with the columns of the one that ships with ctxdb."""
+"""Read a price list from a CSV file with the columns of the one that comes with ctxdb."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ctxdb.errors import CtxdbError
-from ctxdb.prices.rows import MULTIPLIERS, BadPrice, Price, overlapping, read_price
+from ctxdb.prices.price import MULTIPLIERS, BadPrice, Price, overlapping, read_price
 from ctxdb.store.shipped_prices import COLUMNS
 
 OPTIONAL = {*MULTIPLIERS, "source", "confidence", "note"}
@@ -15,16 +15,16 @@ MOST_BYTES = 16 << 20  # a price list is a few kilobytes
 _FORMULA = ("'=", "'+", "'-", "'@")
 
 
-class Row(NamedTuple):
-    """A price and where in the file it stands."""
+class CsvRow(NamedTuple):
+    """A price and its row in the file."""
 
-    line: int
+    row: int
     price: Price
-    is_shipped: bool  # in an export: one of ours, which may hold beside one of the user's
+    is_shipped: bool  # in an export: it came with ctxdb, and may overlap with one of the user's
 
 
-def read_csv(path: Path) -> list[Row]:
-    """The prices of a file, or one line on the first thing that is wrong with it."""
+def read_csv(path: Path) -> list[CsvRow]:
+    """The prices of a file. Raises CtxdbError for the first mistake in it."""
     try:
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
@@ -37,16 +37,16 @@ def read_csv(path: Path) -> list[Row]:
     except UnicodeDecodeError as e:
         row = data[: e.start].count(b"\n") + 1
         raise CtxdbError(f"{path}: row {row}: not UTF-8") from e
-    reader = csv.reader(lines, strict=True)
-    rows: list[Row] = []
+    parsed = csv.reader(lines, strict=True)
+    rows: list[CsvRow] = []
     row = 0
     try:
-        header = [name.strip() for name in next(reader, [])]
+        header = [name.strip() for name in next(parsed, [])]
         row = 1
         _check_header(header)
-        for row, cells in enumerate(reader, 2):
+        for row, cells in enumerate(parsed, 2):
             if any(cell.strip() for cell in cells):
-                rows.append(_row(row, header, cells))
+                rows.append(_csv_row(row, header, cells))
     except BadPrice as e:
         raise CtxdbError(f"{path}: row {row}: {e}") from e
     except csv.Error as e:
@@ -68,21 +68,22 @@ def _check_header(header: list[str]) -> None:
             raise BadPrice(f"no column {name}")
 
 
-def _row(line: int, header: list[str], cells: list[str]) -> Row:
+def _csv_row(row: int, header: list[str], cells: list[str]) -> CsvRow:
     if len(cells) != len(header):
         raise BadPrice(f"{len(cells)} cells under {len(header)} columns")
     named = dict(zip(header, cells, strict=True))
-    origin = named.pop("origin", "")  # what is imported is the user's
+    origin = named.pop("origin", "")  # not a column of Price: an imported price is the user's
     price = read_price(
-        # Our own export marks what a spreadsheet would compute.
+        # `ctxdb prices export` writes a ' before a text that a spreadsheet would run as a formula.
         {name: cell[1:] if cell.startswith(_FORMULA) else cell for name, cell in named.items()}
     )
-    return Row(line, price, origin.strip() == "shipped")
+    return CsvRow(row, price, origin.strip() == "shipped")
 
 
-def _check_dates(path: Path, rows: list[Row]) -> None:
+def _check_dates(path: Path, rows: list[CsvRow]) -> None:
     for is_shipped in (False, True):
-        if found := overlapping(row.price for row in rows if row.is_shipped == is_shipped):
-            one, other = sorted(row.line for row in rows if any(row.price is p for p in found))
-            why = f"dates overlap with row {one}: {found[1].says()}"
-            raise CtxdbError(f"{path}: row {other}: {why}")
+        if found := overlapping(one.price for one in rows if one.is_shipped == is_shipped):
+            _, later = found
+            first, second = sorted(one.row for one in rows if any(one.price is p for p in found))
+            why = f"dates overlap with row {first}: {later.label()}"
+            raise CtxdbError(f"{path}: row {second}: {why}")

@@ -1,4 +1,4 @@
-"""What is in the database and how far it is behind, in one screen."""
+"""Find out what is in the database and how many bytes of transcripts it lacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN_PROBLEMS = 8
 
 
 @dataclass(slots=True)
-class StatusReport:
+class DatabaseStatus:
     """The state of the database."""
 
     database: str
@@ -55,24 +55,24 @@ class StatusReport:
     daemon: DaemonReport | None = None
     newer_schema: list[str] = field(default_factory=list)
     problems: list[dict[str, object]] = field(default_factory=list)
-    # For people only.
+    # These two are for people only, and not in as_dict().
     more_problems: int = 0
-    mended: dict[str, int] = field(default_factory=dict)  # lines by what had to be mended
+    repaired: dict[str, int] = field(default_factory=dict)  # lines by what had to be repaired
 
     def as_dict(self) -> dict[str, object]:
-        """Stable names for programs."""
+        """Return it as data with stable names."""
         found = asdict(self) | {"daemon": self.daemon.as_dict() if self.daemon else None}
-        for name in ("more_problems", "mended"):
+        for name in ("more_problems", "repaired"):
             del found[name]
         return found
 
     def lines(self) -> Iterator[str]:
-        """One screen, for people."""
+        """Return it as lines of text."""
         if not self.exists:
             how = "`ctxdb sync` makes it"
             if self.writer_pid is not None:
                 how = f"process {self.writer_pid} is making it"
-            yield f"Database     {self.database}: not there yet; {how}"
+            yield f"Database     {self.database}: does not exist yet; {how}"
             for root in self.roots:
                 yield f"Transcripts  {root}"
             if self.daemon is not None and self.daemon.running:
@@ -108,54 +108,54 @@ class StatusReport:
             yield f"             {problem['reason']}: {problem['path']}{place}"
         if self.more_problems:
             yield f"             ... and {self.more_problems:,} more: `ctxdb query ingest_errors`"
-        if self.mended:
-            lines = counted(sum(self.mended.values()), "line")
-            yield f"Mended       {lines} read after mending ({', '.join(self.mended)})"
+        if self.repaired:
+            lines = counted(sum(self.repaired.values()), "line")
+            yield f"Repaired     {lines} had to be repaired ({', '.join(self.repaired)})"
 
 
-def collect(config: Config) -> StatusReport:
-    """Look at the database without changing it, and at the files by stat only."""
-    report = StatusReport(str(config.db_path), exists=False, roots=list(config.roots))
-    report.daemon = daemon_report(config.db_path)
+def read_status(config: Config) -> DatabaseStatus:
+    """Read the state of the database, and compare it with the sizes of the transcripts."""
+    status = DatabaseStatus(str(config.db_path), exists=False, roots=list(config.roots))
+    status.daemon = daemon_report(config.db_path)
     writer = current_writer(config.db_path)
-    report.writer_pid = writer.pid if writer else None
+    status.writer_pid = writer.pid if writer else None
     try:
         conn = open_reader(config.db_path)
     except NoDatabase:
-        return report
+        return status
     with naming_damage(config.db_path), closing(conn):
-        report.exists = True
+        status.exists = True
         for suffix in ("", "-wal"):
             path = config.db_path.with_name(config.db_path.name + suffix)
-            report.bytes_on_disk += path.stat().st_size if path.exists() else 0
-        report.newer_schema = unknown_steps(conn)
+            status.bytes_on_disk += path.stat().st_size if path.exists() else 0
+        status.newer_schema = unknown_steps(conn)
         if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'messages'").fetchone():
-            _look(conn, report)
-            report.bytes_behind = _behind(conn, config)
-    return report
+            _read_tables(conn, status)
+            status.bytes_behind = _bytes_behind(conn, config)
+    return status
 
 
-def _look(conn: sqlite3.Connection, report: StatusReport) -> None:
-    conn.execute("BEGIN")  # one moment for all numbers
+def _read_tables(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
+    conn.execute("BEGIN")  # so that all numbers are from one moment
     for table in COUNTED:
-        (report.rows[table],) = conn.execute(f"SELECT count(*) FROM {table}").fetchone()
-    report.first_at, report.last_at = conn.execute(
+        (status.rows[table],) = conn.execute(f"SELECT count(*) FROM {table}").fetchone()
+    status.first_at, status.last_at = conn.execute(
         "SELECT min(started_at), max(ended_at) FROM sessions"
     ).fetchone()
-    (report.files, report.files_missing, report.files_unreadable, bad, report.last_read_at) = (
+    (status.files, status.files_missing, status.files_unreadable, bad, status.last_read_at) = (
         conn.execute(
             "SELECT count(*), count(missing_since), sum(state = 'unreadable'), sum(bad_lines),"
             " max(last_read_at) FROM source_files"
         ).fetchone()
     )
-    report.files_unreadable = report.files_unreadable or 0
-    report.bad_lines = bad or 0
-    # A line that was mended is counted as stored, with the same reason that is noted here.
+    status.files_unreadable = status.files_unreadable or 0
+    status.bad_lines = bad or 0
+    # A repaired line counts as stored. Its reason is in ingest_errors too, but is not an error.
     is_bad = (
         "(e.byte_start IS NULL OR EXISTS (SELECT 1 FROM line_counts c"
         " WHERE c.source_file_id = e.source_file_id AND c.outcome = 'bad' AND c.reason = e.reason))"
     )
-    report.problems = [
+    status.problems = [
         {"path": path, "byte_start": start, "reason": reason}
         for path, start, reason in conn.execute(
             "SELECT f.path, e.byte_start, e.reason FROM ingest_errors e JOIN source_files f"
@@ -164,8 +164,8 @@ def _look(conn: sqlite3.Connection, report: StatusReport) -> None:
         )
     ]
     (found,) = conn.execute(f"SELECT count(*) FROM ingest_errors e WHERE {is_bad}").fetchone()
-    report.more_problems = found - len(report.problems)
-    report.mended = dict(
+    status.more_problems = found - len(status.problems)
+    status.repaired = dict(
         conn.execute(
             f"SELECT e.reason, count(*) FROM ingest_errors e WHERE NOT {is_bad} GROUP BY 1"
             " ORDER BY 2 DESC, 1"
@@ -174,14 +174,16 @@ def _look(conn: sqlite3.Connection, report: StatusReport) -> None:
     conn.execute("COMMIT")
 
 
-def _behind(conn: sqlite3.Connection, config: Config) -> int:
-    """Bytes of transcripts that are not taken in, new files among them."""
+def _bytes_behind(conn: sqlite3.Connection, config: Config) -> int:
+    """Bytes of transcripts that are not read yet, those of new files too."""
     from ctxdb.files.walk import store_path
     from ctxdb.query.fresh import look
 
     glance = look(config)
-    # Of what was found below other folders nobody looks for new files.
-    looked_at = () if glance is None else tuple(store_path(root)[0] for root in config.roots)
+    # Below other roots new files are not looked for, but known files may have grown.
+    looked_at: tuple[str, ...] = ()
+    if glance is not None:
+        looked_at = tuple(path for path, _ in map(store_path, config.roots))
     behind = 0 if glance is None else glance.behind
     for path, path_bytes, offset in conn.execute(
         'SELECT f.path, b.path_bytes, f."offset" FROM source_files f JOIN _file_marks b'
@@ -192,5 +194,5 @@ def _behind(conn: sqlite3.Connection, config: Config) -> int:
         try:
             behind += max(os.stat(path_bytes or path).st_size - offset, 0)
         except OSError:
-            continue  # gone or unreadable: the next sync says so
+            continue  # gone or unreadable: the next sync reports it
     return behind

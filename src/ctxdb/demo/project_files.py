@@ -1,4 +1,4 @@
-"""The files that the demo's imaginary projects hold before the first session."""
+"""The files of the demo's imaginary projects before the first session."""
 
 from __future__ import annotations
 

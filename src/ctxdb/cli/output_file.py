@@ -1,4 +1,4 @@
-"""A new file, there whole or not at all, private, and never in place of another unasked."""
+"""Write an output file: complete or not at all, private, and over another file only if asked."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-# What stands beside a database under its name; to write there would damage it.
-BESIDE = ("", "-wal", "-shm", "-journal", "-building", ".lock")
+# Endings of the database and of the files beside it, which an output file must not replace.
+DATABASE_ENDINGS = ("", "-wal", "-shm", "-journal", "-building", ".lock")
 _DESCRIPTOR = re.compile(r"/dev/std(?P<name>out|err)|/(?:dev|proc/self)/fd/(?P<number>\d{1,9})")
 
 
 @contextmanager
 def writing(target: Path, *, force: bool, db_path: Path) -> Iterator[BinaryIO]:
-    """Give something to write to: a new file, or the pipe or device that is there already."""
+    """Open the target for writing: a new file, or the pipe or device that is there already."""
     descriptor = _descriptor(target)
     if descriptor is None and not _is_stream(target):
         with (
@@ -31,23 +31,23 @@ def writing(target: Path, *, force: bool, db_path: Path) -> Iterator[BinaryIO]:
         ):
             yield file
         return
-    # A descriptor that is a file has been written to, perhaps, and goes on where it is.
+    # If the descriptor is a file, something may be in it already: write after that.
     with target.open("wb") if descriptor is None else os.fdopen(descriptor, "wb") as stream:
         yield stream
 
 
 @contextmanager
 def new_file(target: Path, *, force: bool, db_path: Path) -> Iterator[Path]:
-    """Give an empty file of mode 0600 to write to; it gets its name when all is written.
+    """Give an empty file of mode 0600 to write to. It gets its name when it is complete.
 
-    A link stays, and leads to the new file. The database is not replaced, whatever is asked.
+    A symbolic link stays, and points to the new file. The database is never replaced.
     """
     if target.is_dir():
         raise UsageError(f"{target} is a folder; name a file")
     if _is_stream(target):
-        raise UsageError(f"{target} is no file")
+        raise UsageError(f"{target} is not a file")
     named, target = target, Path(os.path.realpath(target))
-    if _is_of(target, db_path):
+    if _is_database(target, db_path):
         raise UsageError(f"{named} is the database itself")
     if not force and os.path.lexists(target):
         raise _exists(named)
@@ -68,7 +68,7 @@ def new_file(target: Path, *, force: bool, db_path: Path) -> Iterator[Path]:
 
 
 def _descriptor(target: Path) -> int | None:
-    """One of our open files, where the path means one."""
+    """A copy of the descriptor that a path such as /dev/stdout names, or None."""
     found = _DESCRIPTOR.fullmatch(str(target))
     if found is None:
         return None
@@ -80,7 +80,7 @@ def _descriptor(target: Path) -> int | None:
 
 
 def _is_stream(target: Path) -> bool:
-    """Whether it is there and neither a file nor a folder: a pipe, a terminal, a device."""
+    """Whether it exists and is neither a file nor a folder: a pipe, a terminal, a device."""
     try:
         mode = target.stat().st_mode
     except (OSError, ValueError):
@@ -88,10 +88,10 @@ def _is_stream(target: Path) -> bool:
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-def _is_of(target: Path, db_path: Path) -> bool:
-    """Whether it is the database or one of the files beside it, there or not."""
+def _is_database(target: Path, db_path: Path) -> bool:
+    """Whether it is the path of the database or of a file beside it, existing or not."""
     own = Path(os.path.realpath(db_path))
-    for name in (own.name + end for end in BESIDE):
+    for name in (own.name + end for end in DATABASE_ENDINGS):
         path = own.with_name(name)
         if path == target:
             return True
@@ -102,7 +102,7 @@ def _is_of(target: Path, db_path: Path) -> bool:
 
 
 def _name(waiting: Path, target: Path, named: Path) -> None:
-    """Rename, unless something has taken the name meanwhile."""
+    """Rename, unless the name was taken meanwhile."""
     try:
         os.link(waiting, target)
     except FileExistsError as e:

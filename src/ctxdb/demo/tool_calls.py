@@ -1,4 +1,4 @@
-"""Tool calls and their results, in the shapes Claude Code writes."""
+"""Tool calls and their results, in the form that Claude Code writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REFUSED = (
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call and what came of it."""
+    """A tool call and its result."""
 
     name: str
     input: Json
@@ -34,7 +34,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """A call that starts a subagent; `work` is what the agent does, `answer` its last words."""
+    """A call that starts a subagent. `work` is what the agent does, `answer` its last reply."""
 
     description: str
     prompt: str
@@ -53,7 +53,7 @@ def bash(
     seconds: float = 2.0,
     git: Json | None = None,
 ) -> Call:
-    """Run a command; a failed one has its exit code in the text and nowhere else."""
+    """Run a command. If it fails, only the text has its exit code."""
     call_input = {"command": command, "description": description}
     if exit_code:
         text = f"Exit code {exit_code}\n{output}"
@@ -65,7 +65,7 @@ def bash(
 
 
 def grep(pattern: str, path: str, hits: list[str]) -> Call:
-    """Search in files, with the matching lines as the answer."""
+    """Search in files; the answer is the matching lines."""
     content = "\n".join(hits) if hits else "No matches found"
     result = {
         "mode": "content",
@@ -102,7 +102,7 @@ def todo(content: str, status: str) -> Json:
 
 
 def ask(question: str, options: list[str], answer: str) -> Call:
-    """Ask the person something; the answer is theirs."""
+    """Ask the person a question, with the person's answer."""
     asked = {
         "question": question,
         "header": "Choice",

@@ -1,8 +1,8 @@
-"""Changes to the table `prices`, each in a transaction of its own.
+"""Read and change the table `prices`, each change in its own transaction.
 
-They need no writer lock: nothing that a sync or the daemon writes depends on prices, and SQLite's
-own lock keeps two transactions apart. So a price can be changed while the daemon runs. Only a
-database of another version is brought up to date first, and that is for who holds the writer lock.
+A change needs no writer lock, because nothing that a sync or the daemon writes depends on prices,
+and SQLite's own lock separates two transactions. So a price can be changed while the daemon runs.
+Only a database of an older version has to be upgraded first, and that does need the writer lock.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Any, NamedTuple
 
 from ctxdb.errors import CtxdbError, LockHeld, NoDatabase, UsageError
 from ctxdb.lock import WriterLock
-from ctxdb.prices.rows import MOST_USD, MULTIPLIERS, BadPrice, Price, overlapping
+from ctxdb.prices.price import MOST_USD, MULTIPLIERS, BadPrice, Price, overlapping
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
 from ctxdb.store.model_ladder import candidates
 from ctxdb.store.schema import prepare, refuse_newer
 from ctxdb.store.shipped_prices import COLUMNS, refresh
 from ctxdb.store.version import is_current
 
+LISTED_COLUMNS = (*COLUMNS, "origin")
 _NAMES = ", ".join(COLUMNS)
 LAST_DAY = "9999-12-31"
-DIGITS = 6  # micro-USD per million tokens: finer ones do not count
+DIGITS = 6  # micro-USD per million tokens; costs are computed from no more digits
 
 
 class Overlap(BadPrice):
-    """A price that holds on days on which another does."""
+    """A price that is valid on the same days as another."""
 
     def __init__(self, price: Price, why: str) -> None:
         super().__init__(why)
@@ -36,15 +37,15 @@ class Overlap(BadPrice):
 
 
 class Added(NamedTuple):
-    """What became of a price that was added."""
+    """What `add` did."""
 
-    says: str
-    price: Price  # with what it did not name
-    is_known: bool  # the model has a price already, whose ratio of cache to input is kept
+    message: str
+    price: Price  # with the values that were left out
+    is_known: bool  # the model had a price already, and its ratios of cache to input were kept
 
 
 class Changed(NamedTuple):
-    """What an import did."""
+    """How many prices an import added, replaced and left unchanged."""
 
     added: int
     replaced: int
@@ -53,7 +54,7 @@ class Changed(NamedTuple):
 
 @contextmanager
 def editing(path: Path) -> Iterator[sqlite3.Connection]:
-    """A transaction on a database that is there already."""
+    """A transaction on a database that exists already."""
     if not path.exists():
         raise NoDatabase(path)
     with naming_damage(path), closing(open_writer(path)) as conn:
@@ -69,27 +70,31 @@ def _bring_up_to_date(conn: sqlite3.Connection, path: Path) -> None:
         with WriterLock(path):
             prepare(conn, path)
     except LockHeld as e:
-        if not e.version.endswith(" daemon"):
+        if not e.is_daemon:
             raise
-        why = "another version's daemon keeps it; first `ctxdb daemon restart`"
+        why = "a daemon of another version is writing to it; first `ctxdb daemon restart`"
         raise CtxdbError(f"{path}: {why}") from e
 
 
-def listed(path: Path, model: str | None) -> list[tuple[Any, ...]]:
-    """Rows of the list: COLUMNS and origin. A model is named in part, or as a transcript does."""
+def listed(path: Path, model: str | None) -> list[dict[str, Any]]:
+    """The prices by LISTED_COLUMNS.
+
+    Only those of `model`, if it is not None: a part of the name, or the name in a transcript.
+    """
     with _reading(path) as conn:
-        rows = conn.execute(
+        found = conn.execute(
             f"SELECT {_NAMES}, origin FROM prices"  # noqa: S608
             " ORDER BY model, prompt_tokens_gt, coalesce(effective_from, ''), origin DESC, id"
-        ).fetchall()
+        )
+        rows = [dict(zip(LISTED_COLUMNS, values, strict=True)) for values in found]
     if model is None:
         return rows
     names = candidates(model)
-    return [row for row in rows if model in row[0] or row[0] in names]
+    return [row for row in rows if model in row["model"] or row["model"] in names]
 
 
 def missing(path: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Models in use that have no price, most used first."""
+    """Models in the transcripts that have no price, most used first: column names and rows."""
     with _reading(path) as conn:
         cursor = conn.execute(
             "SELECT model, requests, total_tokens, output_tokens, last_used_at, looked_for"
@@ -111,15 +116,15 @@ def _reading(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def add(conn: sqlite3.Connection, price: Price, left_out: Collection[str] = ()) -> Added:
-    """Add a price of the user's, or give one of his another value.
+    """Add a price of the user, or replace one. Raises BadPrice.
 
-    A price that holds from a later day ends the one before it. What it does not name is as the
-    model has it so far: multipliers, so that fast mode does not become cheap by an oversight, and
-    the ratio of cache prices (columns in `left_out`) to input. Raises BadPrice.
+    A price that begins on a later day ends the one before it. Values that are left out are those of
+    the model's present price: the multipliers, and the ratio of cache prices (the columns in
+    `left_out`) to input.
     """
     before = _before(conn, price)
     price = _with_multipliers(price, before)
-    # Of a model that is free, or not known, no ratio is known either.
+    # A model that is free, or has no price yet, has no ratio.
     paid = next((other for other in before if other.input_usd_per_mtok > 0), None)
     if paid is not None:
         price = _with_ratios(price, paid, left_out)
@@ -135,16 +140,16 @@ def add(conn: sqlite3.Connection, price: Price, left_out: Collection[str] = ()) 
             conn.execute(
                 "UPDATE prices SET effective_to = ? WHERE id = ?", (price.effective_from, id_)
             )
-            ended = f"; {other.says()} ends then"
+            ended = f"; {other.label()} ends then"
         else:
             rest.append(other)
     _refuse_overlap(price, rest)
     _insert(conn, [price])
-    return Added(f"{done} {price.says()}{ended}", price, paid is not None)
+    return Added(f"{done} {price.label()}{ended}", price, paid is not None)
 
 
 def next_tier(conn: sqlite3.Connection, price: Price) -> int | None:
-    """The size of prompt above which another price of the model counts instead, if there is one."""
+    """The size of prompt above which another price of the model applies, or None."""
     (found,) = conn.execute(
         "SELECT min(prompt_tokens_gt) FROM prices WHERE model = ? AND prompt_tokens_gt > ?",
         (price.model, price.prompt_tokens_gt),
@@ -153,7 +158,7 @@ def next_tier(conn: sqlite3.Connection, price: Price) -> int | None:
 
 
 def _before(conn: sqlite3.Connection, price: Price) -> list[Price]:
-    """What the model's prices are so far for such prompts, the one that holds on that day first."""
+    """The model's present prices for prompts of this size, the one for this day first."""
     for name in candidates(price.model):
         rows = conn.execute(
             f"SELECT origin = 'user', {_NAMES} FROM prices WHERE model = ?",  # noqa: S608
@@ -163,11 +168,11 @@ def _before(conn: sqlite3.Connection, price: Price) -> list[Price]:
             break
     else:
         return []
-    known = [(bool(is_user), _price(values)) for is_user, *values in rows]
-    tiers = {other.prompt_tokens_gt for _, other in known}
-    tier = max((size for size in tiers if size <= price.prompt_tokens_gt), default=min(tiers))
-    known = [one for one in known if one[1].prompt_tokens_gt == tier]
-    # The first price of a tier also holds for all time before it.
+    all_tiers = [(bool(is_user), _price(values)) for is_user, *values in rows]
+    sizes = {other.prompt_tokens_gt for _, other in all_tiers}
+    size = max((size for size in sizes if size <= price.prompt_tokens_gt), default=min(sizes))
+    known = [(is_user, other) for is_user, other in all_tiers if other.prompt_tokens_gt == size]
+    # The first price of a tier also applies to all time before it.
     first = min(other.effective_from or "" for _, other in known)
     day = max(price.effective_from or LAST_DAY, first)
 
@@ -180,13 +185,18 @@ def _before(conn: sqlite3.Connection, price: Price) -> list[Price]:
 
 
 def _with_multipliers(price: Price, before: list[Price]) -> Price:
-    given = price.values
-    kept = {
-        name: given[name] if given[name] is not None else other.values[name]
-        for other in before[:1]
-        for name in MULTIPLIERS
-    }
-    return Price(**{**given, **kept})
+    """Take the multipliers of the model's present price if this one does not name them.
+
+    Otherwise fast mode could become cheaper by mistake.
+    """
+    if not before:
+        return price
+    present, *_ = before
+    values = price.values
+    for name in MULTIPLIERS:
+        if values[name] is None:
+            values[name] = present.values[name]
+    return Price(**values)
 
 
 def _with_ratios(price: Price, other: Price, names: Collection[str]) -> Price:
@@ -194,18 +204,19 @@ def _with_ratios(price: Price, other: Price, names: Collection[str]) -> Price:
     kept = {name: round(other.values[name] * ratio, DIGITS) for name in names}
     for name, usd in kept.items():
         if usd > MOST_USD:
-            raise BadPrice(f"{name} is more than {MOST_USD:,}: {usd:.10g}, in the ratio it had")
+            raise BadPrice(f"{name} is more than {MOST_USD:,}: {usd:.10g}, at the present ratio")
     return Price(**{**price.values, **kept})
 
 
 def _refuse_overlap(price: Price, others: Iterable[Price]) -> None:
-    """Raise Overlap if a price of the user's holds on the same days as this new one.
+    """Raise Overlap if this price is valid on the same days as another price of the user.
 
-    Each is asked by itself: what overlaps in the table already, by hand, is not this price's fault.
+    Each other price is compared with this one only: two that overlap already, because somebody
+    edited the table, must not prevent this change.
     """
     for other in others:
         if overlapping((other, price)):
-            raise Overlap(price, f"dates overlap with your price {other.says()}")
+            raise Overlap(price, f"dates overlap with your price {other.label()}")
 
 
 def _is_followed(other: Price, price: Price) -> bool:
@@ -217,15 +228,16 @@ def _is_followed(other: Price, price: Price) -> bool:
 
 
 def take_in(conn: sqlite3.Connection, prices: list[Price]) -> Changed:
-    """Add prices of a file; those that are there already, shipped ones too, stay as they are."""
+    """Add the prices of a file. Prices that are in the table already do not change."""
     known = {
         tuple(row)
         for row in conn.execute(f"SELECT {_NAMES} FROM prices")  # noqa: S608
     }
     new = [price for price in prices if tuple(price.values.values()) not in known]
-    # Ours of another version would be the user's here, and may then overlap with his own.
+    # Prices that came with another version of ctxdb become the user's, and may overlap with others.
     if found := overlapping(new):
-        raise Overlap(found[1], f"dates overlap with {found[0].says()} in the same file")
+        first, second = found
+        raise Overlap(second, f"dates overlap with {first.label()} in the same file")
     keys = {price.key for price in new}
     mine = _mine(conn, {price.model for price in new})
     replaced = [id_ for id_, price in mine.items() if price.key in keys]
@@ -245,13 +257,16 @@ def remove(
     above: int | None,
     shipped: bool,
 ) -> int:
-    """Remove the user's prices of a model, or with `shipped` those of ctxdb too; how many."""
+    """Remove the user's prices of a model, and with `shipped` those that came with ctxdb too.
+
+    Returns how many were removed.
+    """
     where = "model = :model"
     if since is not None:
         where += " AND coalesce(effective_from, '') = :since"
     if above is not None:
         where += " AND prompt_tokens_gt = :above"
-    # No price is for prompts that are larger than SQLite can count.
+    # 2**63 - 1 is the largest number that SQLite can store.
     given = {"model": model, "since": since, "above": min(above or 0, 2**63 - 1)}
     counts = dict(
         conn.execute(f"SELECT origin, count(*) FROM prices WHERE {where} GROUP BY origin", given)  # noqa: S608
@@ -268,7 +283,7 @@ def remove(
     number = conn.execute(f"DELETE FROM prices WHERE {where}", given).rowcount  # noqa: S608
     left = _mine(conn, {model})
     keys = {price.key for price in left.values()}
-    # What a removed price had ended holds again, as if it had never been there.
+    # A price that a removed price had ended is valid again, as if that had never been added.
     for price in sorted(gone, key=lambda one: one.key, reverse=True):
         if price.key not in keys:
             conn.execute(
@@ -280,7 +295,7 @@ def remove(
 
 
 def reset(conn: sqlite3.Connection, model: str) -> int:
-    """Back to the prices that ship with ctxdb; how many the model has then."""
+    """Go back to the prices that came with ctxdb, and return how many the model has then."""
     found = conn.execute("DELETE FROM prices WHERE model = ?", (model,)).rowcount
     forgotten = conn.execute("DELETE FROM _deleted_prices WHERE model = ?", (model,)).rowcount
     refresh(conn)
@@ -291,16 +306,13 @@ def reset(conn: sqlite3.Connection, model: str) -> int:
 
 
 def _mine(conn: sqlite3.Connection, models: set[str]) -> dict[int, Price]:
-    rows = conn.execute(f"SELECT id, {_NAMES} FROM prices WHERE origin = 'user'")  # noqa: S608
-    found: dict[int, Price] = {}
-    for id_, *values in rows:
-        if values[0] in models:
-            found[id_] = _price(values)
-    return found
+    """The user's prices of these models, by id."""
+    rows = conn.execute(f"SELECT id, model, {_NAMES} FROM prices WHERE origin = 'user'")  # noqa: S608
+    return {id_: _price(values) for id_, model, *values in rows if model in models}
 
 
 def _price(values: Iterable[Any]) -> Price:
-    # Other tools leave an emptied cell as an empty text.
+    # Other tools store an emptied cell as an empty text.
     cells: list[Any] = [None if value == "" else value for value in values]
     return Price(**dict(zip(COLUMNS, cells, strict=True)))
 
