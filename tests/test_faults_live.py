@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from ctxdb.assets import asset_dir
+from ctxdb.claude.layout import is_transcript
 from ctxdb.daemon import health as beats
 from ctxdb.daemon import intake, loop, mounts, watch
 from ctxdb.daemon.database import Database
@@ -847,7 +848,9 @@ def test_case_64_while_its_folder_cannot_be_looked_into_it_waits_and_then_goes_o
             with inside(world) as daemon:
                 has(world, 2)
                 world.db.parent.chmod(0)
-                daemon.intake.queue.add(scan([str(world.root)]).files, time.monotonic())
+                daemon.intake.queue.add(
+                    scan([str(world.root)], is_transcript).files, time.monotonic()
+                )
                 daemon.wakeup.set()
                 until(lambda: daemon.health.state == "waiting")
                 world.db.parent.chmod(0o700)
@@ -906,10 +909,10 @@ def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: Worl
     database.open()
     world.append(lines(*range(50, 2000)))
     for n in range(2000, 2400, 100):
-        Turn(database.conn).take(scan((str(world.root),)).files)
+        Turn(database.conn).take(scan((str(world.root),), is_transcript).files)
         database.checkpoint()
         world.append(lines(*range(n, n + 100)))
-    Turn(database.conn).take(scan((str(world.root),)).files)
+    Turn(database.conn).take(scan((str(world.root),), is_transcript).files)
     database.note()
     assert database.wal_bytes() > 0
     assert database.changed() is None

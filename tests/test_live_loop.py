@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.daemon import loop
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.loop import Storm
@@ -355,7 +356,7 @@ def test_files_that_were_touched_are_compared_a_turn_at_a_time(world: World) -> 
     database.open()
     known = "SELECT path, mtime_ns FROM source_files ORDER BY path"
     before = world.ask(known)
-    files = Turn(database.conn).find(scan((str(world.root),)))
+    files = Turn(database.conn).find(scan((str(world.root),), is_transcript))
     assert sorted(file.path for file in files) == [path for path, _ in before]
     assert world.ask(known) == before  # for their turns, all of them
     left = files

@@ -120,13 +120,12 @@ def test_what_is_gone_is_for_a_walk_to_say(look: Rescan, tmp_path: Path, gone: s
     for _ in range(ROUND_PARTS):
         look.look_at_part()
     assert look.needs_walk
-    walk = look.walk()
-    assert walk.has_gone
+    assert look.walk().gone
     assert not look.needs_walk
     for _ in range(ROUND_PARTS):
         look.look_at_part()
     look.look_at_warm()
-    assert not look.needs_walk  # it is forgotten: nobody walks for it again
+    assert not look.needs_walk  # it is forgotten: no walk for it again
 
 
 def test_new_files_and_folders_are_found_by_the_times_of_folders(

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ctxdb.daemon.database import (
     WAL_BYTES,
@@ -25,6 +26,10 @@ from ctxdb.daemon.slice import Limits, Turn
 from ctxdb.errors import CtxdbError, NewerSchema, is_of_the_machine
 from ctxdb.files.walk import Scan
 from ctxdb.ingest.plan import utc_now
+from ctxdb.store.file_numbers import load_numbers
+
+if TYPE_CHECKING:
+    from ctxdb.files.walk import KnownNumbers
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5
@@ -97,6 +102,22 @@ class Intake:
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
 
+    @property
+    def must_compare_all(self) -> bool:
+        """True when a walk must be compared with the database, not with the last walk.
+
+        The database has not seen the result of a walk yet, or another program has changed it.
+        """
+        return not self.has_looked or self.is_doubtful or self.found is not None
+
+    def known_numbers(self) -> KnownNumbers | None:
+        """What the database knows of every file; None when it cannot be read now."""
+        try:
+            return load_numbers(self.database.conn)
+        except sqlite3.Error as e:
+            self._failed(e)
+            return None
+
     def check(self) -> None:
         """See that the database is still the one that was opened."""
         try:
@@ -123,7 +144,6 @@ class Intake:
             self._note_error(changed)
             self.database.drop()
         self.database.open()
-        self.rescan.forget()
         self.found = None
         self.has_looked = False
         self.wants_walk = True

@@ -21,9 +21,9 @@ from ctxdb.daemon.health import Health
 from ctxdb.daemon.hints import Hints, Taken
 from ctxdb.daemon.intake import Intake
 from ctxdb.daemon.logs import Log
-from ctxdb.daemon.rescan import Rescan, Walk
+from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.watch import Watcher
-from ctxdb.files.walk import FoundFile, Scan
+from ctxdb.files.walk import FoundFile
 
 COALESCE_SECONDS = 0.005  # a line is often written in several pieces
 CHECKPOINT_SECONDS = 5.0  # after the last write
@@ -253,29 +253,31 @@ class Loop:
             self._choose_mode(now)
 
     def _walk(self, now: float) -> None:
-        walk = self.rescan.walk(whole=not self.intake.has_looked or self.intake.is_doubtful)
+        known = None
+        if self.intake.must_compare_all:
+            known = self.intake.known_numbers()
+            if known is None:
+                self.walk_at = self.intake.retry_at
+                return
+        found = self.rescan.walk(known)
         self.health.rescans += 1
-        self.walk_cost, self.walked_at = walk.seconds, now
+        self.walk_cost, self.walked_at = self.rescan.walk_seconds, now
         rhythm = RHYTHMS[self.mode]
-        pause = min(max(walk.seconds / rhythm.walk_share, rhythm.walk), rhythm.walk_most)
+        pause = min(max(self.walk_cost / rhythm.walk_share, rhythm.walk), rhythm.walk_most)
         self.walk_at = now + pause
         if self.look_again_at is not None:
             if now < self.look_again_at:
                 self.walk_at = min(self.walk_at, self.look_again_at)
             else:
                 self.look_again_at = None
-        if walk.found is not None:
-            self._take_in(walk, walk.found, now)
-        if self.mode == "events":
-            self._check_coverage(now)
-
-    def _take_in(self, walk: Walk, found: Scan, now: float) -> None:
         self.health.missing_roots = found.missing_roots
-        if walk.has_gone or not self.intake.has_looked or self.intake.is_doubtful:
+        if found.gone or known is not None:
             self.intake.found = found
             self.intake.is_doubtful = False
         else:
-            self._queue(walk.changed, now)
+            self._queue(found.files, now)
+        if self.mode == "events":
+            self._check_coverage(now)
 
     def _check_coverage(self, now: float) -> None:
         count = self.watcher.count()

@@ -220,7 +220,7 @@ class Daemon:
         self.health.errors += 1
         self.health.last_error, self.health.last_error_at = text, utc_now()
         self.log.trouble("bug", f"{text}; going on")
-        self.rescan.forget()
+        self.intake.is_doubtful = True
         self.loop.rescan_now()
         self.wakeup.wait(min(2.0**failures / 10, 30.0))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 # Used by what is below, which loads it when needed: by then an upgrade may have taken its place.
 import ctxdb.verify.lines  # noqa: F401
 from ctxdb.files.identity import NotRegular
-from ctxdb.files.walk import FoundFile, Scan, store_path
+from ctxdb.files.walk import FoundFile, Scan, text_of
 from ctxdb.ingest.plan import Work, differs, inodes_of, may_be_edited
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.run import Pass
@@ -67,7 +67,7 @@ class Turn(Pass):
     def take(self, files: Sequence[FoundFile]) -> SyncReport:
         """Read on in these files."""
         self.report.files = len(files)
-        paths = {store_path(file.path)[0]: file for file in files}
+        paths = {text_of(file.path): file for file in files}
         known = source_files.load_some(self.conn, paths)
         changed = [(path, file) for path, file in paths.items() if differs(known.get(path), file)]
         if not changed:

@@ -32,8 +32,8 @@ from watchdog.events import (
 )
 from watchdog.utils import BaseThread
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.daemon.mounts import why_no_events
-from ctxdb.files.walk import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -94,14 +94,14 @@ class _Handler(FileSystemEventHandler):
                 if kind == "moved":
                     self.hints.add_folder(self._path(event.dest_path))
             return
-        if source.endswith(SUFFIX):
+        if is_transcript(os.path.basename(source)):
             if kind in ("moved", "deleted"):
                 self.hints.add_gone(source)
             else:
                 self.hints.add_file(source)
         if kind == "moved":
             target = self._path(event.dest_path)
-            if target.endswith(SUFFIX):
+            if is_transcript(os.path.basename(target)):
                 self.hints.add_file(target)
 
     def _path(self, path: bytes | str) -> str:

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import is_of_the_machine
 from ctxdb.files.walk import Scan, scan
 from ctxdb.ingest.line_reader import (
@@ -35,6 +36,7 @@ from ctxdb.progress import Progress
 from ctxdb.store import fulltext, source_files
 from ctxdb.store.chunk import Chunk
 from ctxdb.store.connection import write_transaction
+from ctxdb.store.file_numbers import load_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +70,8 @@ class Pass(Storing):
     def run(self, found: Scan | None = None) -> SyncReport:
         """Bring the database up to date with the files."""
         began = time.monotonic()
-        found = found or scan(self.roots)
-        self.report.files = len(found.files)
+        found = found or scan(self.roots, is_transcript, load_numbers(self.conn))
+        self.report.files = found.unchanged + len(found.files)
         self.report.missing_roots = found.missing_roots
         self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]
         work = self._look(found)

@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
+from ctxdb.claude.layout import role_of
 from ctxdb.files.identity import Known
-from ctxdb.files.walk import FoundFile, numbers_of, role_of, store_path
+from ctxdb.files.walk import FoundFile, numbers_of, store_path
 from ctxdb.store.chunk import SourceFile
 from ctxdb.store.lookup import look_up
 
@@ -38,12 +39,6 @@ def load_place(conn: sqlite3.Connection, file: SourceFile) -> None:
     file.session_id, file.offset, file.mark = conn.execute(
         'SELECT session_id, "offset", mark FROM source_files WHERE id = ?', (file.id,)
     ).fetchone()
-
-
-def load_present(conn: sqlite3.Connection) -> dict[str, KnownFile]:
-    """All files that were there at the last look, by their stored path."""
-    rows = conn.execute(f"SELECT {_COLUMNS} FROM source_files WHERE missing_since IS NULL")
-    return {row[1]: _known(row) for row in rows}
 
 
 def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
