@@ -59,6 +59,8 @@ CREATE TABLE source_files (
   mtime_ns INTEGER, -- modification time at the last look
   ctime_ns INTEGER, -- change time at the last look
   mark BLOB, -- hash of the first bytes and of the last bytes before offset: tells an append from a rewrite
+  searched INTEGER, -- byte up to which the unfinished line at offset has no newline, NULL for a short one
+  searched_mark BLOB, -- hash of that line's first bytes and of the last bytes before searched
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
   attempting INTEGER, -- offset of a huge line being read: set before, cleared after, so that a crash on it is not repeated for ever; -1 - offset at the second try
   workflow_run TEXT -- wf_ folder it is in, for agents of a workflow

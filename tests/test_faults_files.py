@@ -623,9 +623,9 @@ def test_case_35_a_file_deleted_while_it_is_read_is_read_to_its_end(
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
     real = line_reader.read_block
 
-    def delete_first(fd: int, *args: Any) -> Any:
+    def delete_first(*args: Any, **named: Any) -> Any:
         world.main.unlink(missing_ok=True)
-        return real(fd, *args)
+        return real(*args, **named)
 
     monkeypatch.setattr(line_reader, "read_block", delete_first)
     assert world.sync().lines_read == 3
@@ -666,10 +666,10 @@ def test_case_35_a_file_that_shrinks_while_it_is_read_is_read_again_next_time(
     world.write(lines(*range(10)))
     real = line_reader.read_block
 
-    def shrink_first(fd: int, *args: Any) -> Any:
+    def shrink_first(*args: Any, **named: Any) -> Any:
         if world.main.stat().st_size > len(lines(0, 1, 2)):
             os.truncate(world.main, len(lines(0, 1, 2)) - 20)
-        return real(fd, *args)
+        return real(*args, **named)
 
     monkeypatch.setattr(line_reader, "read_block", shrink_first)
     world.sync()
@@ -1132,6 +1132,31 @@ def test_case_88_no_row_of_an_unchanged_file_is_made(
     world.append(line(99), world.file("p/7.jsonl"))
     assert world.sync().lines_read == 1
     assert made == ["row"]
+
+
+def test_case_89_a_sync_searches_only_the_new_bytes_of_an_unfinished_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sync has only what the database remembers, as another process would."""
+    long = line(1, padding="some words " * 300_000)
+    world.write(line(0) + long[:-100])
+    assert world.sync().lines_read == 1
+    real = os.pread
+    sizes: list[int] = []
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    for cut in range(100, 2, -7):
+        world.append(long[-cut : 7 - cut])
+        assert world.sync().lines_read == 0
+    assert sum(sizes) < 14 * 16 * 1024
+    world.append(long[-2:])
+    assert world.sync().lines_read == 1
+    world.settled([0, 1])
 
 
 def test_case_47_64_descriptors_are_enough(world: World) -> None:

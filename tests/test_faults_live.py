@@ -542,6 +542,32 @@ def test_case_59_the_log_is_emptied_while_lines_keep_coming(
     world.settled(range(3))
 
 
+def test_case_89_the_daemon_searches_only_the_new_bytes_of_an_unfinished_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = line(1, padding="some words " * 300_000)
+    world.write(line(0) + long[:-100])
+    real = os.pread
+    sizes: list[int] = []
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    with inside(world):
+        has(world, 1)
+        monkeypatch.setattr(os, "pread", pread)
+        for cut in range(100, 2, -7):
+            world.append(long[-cut : 7 - cut])
+            size = world.main.stat().st_size
+            until(lambda size=size: world.source()["size"] == size)
+        assert sum(sizes) < 14 * 16 * 1024
+        world.append(long[-2:])
+        has(world, 2)
+    world.settled([0, 1])
+
+
 def test_case_60_while_another_program_holds_the_write_lock_it_waits_and_says_so(
     world: World,
 ) -> None:

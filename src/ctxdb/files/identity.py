@@ -72,14 +72,15 @@ def same_stat(known: Known, found: FoundFile) -> bool:
     )
 
 
-def mark_of(fd: int, offset: int) -> bytes:
+def mark_of(fd: int, offset: int, start: int = 0) -> bytes:
     """Hash the first 1024 and the last 256 bytes before ``offset`` (fewer where there are fewer).
 
-    Both lengths follow from the offset, so a file that ends too early gives another mark.
+    Both lengths follow from the offset, so a file that ends too early gives another mark. With a
+    ``start`` the mark is of the bytes from there on, and differs from that of any other start.
     """
-    digest = blake2b(digest_size=MARK_BYTES)
-    digest.update(pread(fd, min(HEAD_BYTES, offset), 0))
-    tail = min(TAIL_BYTES, offset)
+    digest = blake2b(b"%d" % start if start else b"", digest_size=MARK_BYTES)
+    digest.update(pread(fd, min(HEAD_BYTES, offset - start), start))
+    tail = min(TAIL_BYTES, offset - start)
     digest.update(pread(fd, tail, offset - tail))
     return digest.digest()
 

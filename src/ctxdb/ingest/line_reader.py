@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.claude import Record, Skip, normalize, pack, unpack
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.parse import Bad, parse, parse_plain, tame
-from ctxdb.files.tail import WANT_BYTES, Block, read_block
+from ctxdb.files.tail import WANT_BYTES, Block, Unfinished, read_block
 from ctxdb.files.walk import numbers_of
 from ctxdb.store.chunk import Chunk, LineKey, SourceFile, Stat
 
@@ -47,6 +47,7 @@ class Lines:
     mark: bytes
     at_end: bool  # there is no complete line after these
     is_large: bool = False  # the next line is so long that it is not parsed before it is announced
+    unfinished: Unfinished | None = None  # the long last line without a newline, for the next read
 
     def chunk(self, file: SourceFile) -> Chunk:
         """These lines as lines of a file."""
@@ -62,6 +63,7 @@ class Lines:
             self.stat,
             self.mark,
             self.at_end,
+            self.unfinished,
         )
 
 
@@ -96,7 +98,7 @@ def stat_of(fd: int) -> Stat:
     return Stat(*numbers_of(os.fstat(fd)))
 
 
-def read_lines(
+def read_lines(  # noqa: PLR0913  (policies of the pass: where to stop, what to pass over)
     fd: int,
     offset: int,
     *,
@@ -106,23 +108,27 @@ def read_lines(
     give_up: bool = False,
     until: int | None = None,
     limit: int | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Lines:
     """The complete lines after an offset, about `want_bytes` of them, or exactly those `until`.
 
     The file ends for us at a `limit`, where a line ends. `give_up` records the next line as too
-    large without parsing it: it has ended a process before.
+    large without parsing it: it has ended a process before. `unfinished` is that of an earlier read
+    at this offset.
     """
     found = Lines(offset, offset, [], [], Counter(), [], 0, stat_of(fd), b"", at_end=False)
     want = want_bytes if until is None else until - offset
     end = limit if until is None else until
     while found.end - offset < want and (found.lines < CHUNK_LINES or until is not None):
         if end is None:
-            block = read_block(fd, found.end)
+            block = read_block(fd, found.end, unfinished=unfinished)
         else:
-            block = _read_until(fd, found.end, end) if found.end < end else None
-        if block is None:
+            block = _read_until(fd, found.end, end)
+        if block.is_empty:
             found.at_end = True
+            found.unfinished = block.unfinished
             break
+        unfinished = None
         first = block.lines[0] if block.lines else None
         is_large = first is not None and first[1] > LARGE_LINE_BYTES
         if is_large:
@@ -159,8 +165,10 @@ def read_lines(
     return found
 
 
-def _read_until(fd: int, offset: int, until: int) -> Block | None:
+def _read_until(fd: int, offset: int, until: int) -> Block:
     """The lines from `offset` on, none of which begins at or after `until`."""
+    if offset >= until:
+        return Block([], [], offset)
     return read_block(fd, offset, min(WANT_BYTES, until - offset))
 
 
@@ -218,23 +226,29 @@ def read_file(
     *,
     in_agent_file: bool,
     limit: int | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Iterator[Lines]:
     """All complete lines after an offset, in chunks; stops at a large line, which comes empty.
 
-    `mark` is that of the file as it was read up to the offset. A file that is overwritten while it
-    is read is none of which something was read: the next pass begins again.
+    `mark` and `unfinished` are those of the file as it was read up to the offset. A file that is
+    overwritten while it is read is none of which something was read: the next pass begins again.
     """
     fd = open_at(path, offset, mark)
     try:
         while True:
             found = read_lines(
-                fd, offset, in_agent_file=in_agent_file, parse_large=False, limit=limit
+                fd,
+                offset,
+                in_agent_file=in_agent_file,
+                parse_large=False,
+                limit=limit,
+                unfinished=unfinished,
             )
             must_be_the_same(fd, path, offset, mark)
             yield found
             if found.is_large or found.at_end:
                 return
-            offset, mark = found.end, found.mark
+            offset, mark, unfinished = found.end, found.mark, None
     finally:
         os.close(fd)
 
@@ -254,12 +268,13 @@ def pack_lines(found: Lines) -> tuple[Any, ...]:
         found.mark,
         found.at_end,
         found.is_large,
+        None if found.unfinished is None else tuple(found.unfinished),
     )
 
 
 def unpack_lines(values: tuple[Any, ...]) -> Lines:
     """What `pack_lines` was given."""
-    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large = values
+    start, end, records, notes, counts, errors, lines, stat, mark, at_end, is_large, part = values
     return Lines(
         start,
         end,
@@ -272,6 +287,7 @@ def unpack_lines(values: tuple[Any, ...]) -> Lines:
         mark,
         at_end,
         is_large,
+        None if part is None else Unfinished(*part),
     )
 
 

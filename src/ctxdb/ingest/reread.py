@@ -22,9 +22,9 @@ def records_at(fd: int, start: int, length: int, *, in_agent_file: bool) -> list
     parsed = parse(data)
     if parsed is None or isinstance(parsed, Bad):
         block = read_block(fd, start)  # a long line with its base64 cut out, as when it was stored
-        if block is None or not block.lines:
+        if not block.lines:
             return []
-        data = block.lines[0][2]
+        [(_, _, data)] = block.lines[:1]
         parsed = parse(data)
         if parsed is None or isinstance(parsed, Bad):
             return []

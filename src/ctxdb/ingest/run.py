@@ -161,8 +161,14 @@ class Pass(Storing):
     def _chunks(self, one: Work) -> Iterator[Chunk]:
         file = one.item.file
         at, mark, agent = file.offset, file.mark, file.agent_id is not None
-        path, limit = one.item.open_path, one.limit
-        for found in read_file(path, at, mark, in_agent_file=agent, limit=limit):
+        for found in read_file(
+            one.item.open_path,
+            at,
+            mark,
+            in_agent_file=agent,
+            limit=one.limit,
+            unfinished=file.unfinished,
+        ):
             if found.is_large:
                 yield from self._large(one, at, mark)
                 return
@@ -286,4 +292,5 @@ def _task(one: Work) -> Task:
         file.session_id,
         file.agent_id,
         one.limit,
+        file.unfinished,
     )

@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ctxdb.files.tail import Unfinished
 from ctxdb.ingest.line_reader import Lines, ReaderDied, pack_lines, read_file, unpack_lines
 from ctxdb.ingest.ring import Ring
 
@@ -39,6 +40,7 @@ class Task:
     session_id: str | None
     agent_id: str | None
     limit: int | None = None  # where it ends for us
+    unfinished: Unfinished | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,12 @@ def _serve(
         for n, task in tasks:
             in_agent_file = task.agent_id is not None
             lines = read_file(
-                task.path, task.offset, task.mark, in_agent_file=in_agent_file, limit=task.limit
+                task.path,
+                task.offset,
+                task.mark,
+                in_agent_file=in_agent_file,
+                limit=task.limit,
+                unfinished=task.unfinished,
             )
             while True:
                 try:

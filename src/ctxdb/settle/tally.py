@@ -22,6 +22,7 @@ _MOVE_OFFSET = (
     'UPDATE source_files SET "offset" = ?, lines = lines + ?, bad_lines = bad_lines + ?,'
     " skipped_lines = skipped_lines + ?, mark = ?, size = ?, dev = ?, ino = ?,"
     " mtime_ns = ?, ctime_ns = ?, state = ?, last_read_at = coalesce(?, last_read_at),"
+    " searched = ?, searched_mark = ?,"
     ' missing_since = NULL, attempting = NULL WHERE id = ? AND generation = ? AND "offset" = ?'
 )
 _SEEN = (
@@ -220,6 +221,7 @@ def move_offsets(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> Non
             stat.ctime_ns if chunk.at_end else 0,
             "ok" if chunk.end >= stat.size else "partial",
             now if chunk.lines else None,
+            *(chunk.unfinished or (None, None)),
         )
         where = (file.id, file.generation, chunk.start)
         if conn.execute(_MOVE_OFFSET, (*values, *where)).rowcount != 1:

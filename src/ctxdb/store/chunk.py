@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ctxdb.claude import Fact, Message, Record
+from ctxdb.files.tail import Unfinished
 
 LineKey = tuple[str, str, str, str]  # type, version, outcome, reason
 
@@ -38,6 +39,7 @@ class SourceFile:
     offset: int = 0
     root: str = ""
     mark: bytes | None = None  # of what was read up to the offset
+    unfinished: Unfinished | None = None  # what is known of the long line at the offset
     fresh: bool = False  # no line of it has been stored before this pass
     facts: list[Fact] = field(default_factory=list)  # of its agent, by its place and meta.json
 
@@ -68,6 +70,7 @@ class Chunk:
     stat: Stat
     mark: bytes
     at_end: bool  # no complete line follows: the file has been read as it is
+    unfinished: Unfinished | None = None  # the long last line without a newline
 
     def first_session(self) -> str | None:
         """The first session that a line names."""

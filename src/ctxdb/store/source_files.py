@@ -12,6 +12,7 @@ import orjson
 
 from ctxdb.claude.layout import role_of
 from ctxdb.files.identity import Known
+from ctxdb.files.tail import Unfinished
 from ctxdb.files.walk import FoundFile, numbers_of, store_path
 from ctxdb.store.chunk import SourceFile
 from ctxdb.store.lookup import look_up
@@ -30,7 +31,7 @@ class KnownFile:
 
 _COLUMNS = (
     'id, path, session_id, agent_id, workflow_run, generation, "offset", root, size,'
-    " dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes"
+    " dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes, searched, searched_mark"
 )
 
 
@@ -39,6 +40,7 @@ def load_place(conn: sqlite3.Connection, file: SourceFile) -> None:
     file.session_id, file.offset, file.mark = conn.execute(
         'SELECT session_id, "offset", mark FROM source_files WHERE id = ?', (file.id,)
     ).fetchone()
+    file.unfinished = None
 
 
 def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
@@ -61,9 +63,11 @@ def load_by_inode(conn: sqlite3.Connection, files: Iterable[FoundFile]) -> list[
 
 def _known(row: tuple[Any, ...]) -> KnownFile:
     (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
-    dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes = row[9:]
+    dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes, *unfinished = row[9:]
     where = (generation, offset, root or "", mark)
     file = SourceFile(file_id, path, session_id, agent_id, run, *where)
+    if None not in unfinished:
+        file.unfinished = Unfinished(*unfinished)
     known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
     return KnownFile(file, known, state, attempting, path_bytes or path)
 
@@ -128,11 +132,12 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
         conn.execute(f"DELETE FROM {table} WHERE source_file_id = ?", (file.id,))
     conn.execute(
         'UPDATE source_files SET generation = generation + 1, "offset" = 0, lines = 0,'
-        " bad_lines = 0, skipped_lines = 0, mark = NULL, attempting = NULL WHERE id = ?",
+        " bad_lines = 0, skipped_lines = 0, mark = NULL, searched = NULL, searched_mark = NULL,"
+        " attempting = NULL WHERE id = ?",
         (file.id,),
     )
     file.generation += 1
-    file.offset, file.mark = 0, None
+    file.offset, file.mark, file.unfinished = 0, None, None
 
 
 def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offset: int) -> None:
