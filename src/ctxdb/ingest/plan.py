@@ -224,7 +224,9 @@ def may_be_edited(item: source_files.KnownFile, now: tuple[int, int, int, int, i
     """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime).
 
     Of a file that has not grown another inode alone says nothing: copies have one that keep their
-    times, and on some network file systems every file has, each time.
+    times, and on some network file systems every file has, each time. A file that is half read has
+    no ctime yet: that it differs is no sign of an edit, and comparing all lines of it would cost
+    more than reading the rest.
     """
     known = item.known
     dev, ino, size, mtime_ns, ctime_ns = now
@@ -234,7 +236,7 @@ def may_be_edited(item: source_files.KnownFile, now: tuple[int, int, int, int, i
         return dev == known.dev and ino != known.ino
     if mtime_ns != known.mtime_ns:
         return True
-    return (dev, ino) == (known.dev, known.ino) and ctime_ns != known.ctime_ns
+    return (dev, ino) == (known.dev, known.ino) and known.ctime_ns not in (0, ctime_ns)
 
 
 def differs(item: source_files.KnownFile | None, file: FoundFile) -> bool:

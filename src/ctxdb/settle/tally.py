@@ -216,8 +216,8 @@ def move_offsets(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> Non
             stat.size,
             stat.dev,
             stat.ino,
+            stat.mtime_ns,
             # Only a file that was read to its end may be passed over by its stat.
-            stat.mtime_ns if chunk.at_end else 0,
             stat.ctime_ns if chunk.at_end else 0,
             "ok" if chunk.end >= stat.size else "partial",
             now if chunk.lines else None,
