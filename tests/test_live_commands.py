@@ -37,8 +37,8 @@ NAMES = {
     "running", "pid", "version", "database", "roots", "state", "why", "since", "mode",
     "mode_reason", "started_at", "written_at", "files", "folders", "watches", "pending",
     "missing_roots", "unreadable", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes",
-    "turns", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors",
-    "last_error", "last_error_at",
+    "slices", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "wal_reason",
+    "errors", "last_error", "last_error_at",
 }  # fmt: skip
 
 
