@@ -257,8 +257,8 @@ def test_overlapping_roots_give_each_file_once_in_any_order(root: Path, tmp_path
     roots = [str(root), str(root / "p"), str(link), str(root) + "/", str(root / "p/../p")]
     expected = scan([str(root)]).files
     assert len(expected) == 3
-    for turn in range(len(roots)):
-        assert scan(roots[turn:] + roots[:turn]).files == expected
+    for first in range(len(roots)):
+        assert scan(roots[first:] + roots[:first]).files == expected
 
 
 def test_an_inner_root_is_read_where_the_outer_walk_cannot_reach_it(root: Path) -> None:

@@ -24,8 +24,8 @@ import pytest
 
 from ctxdb.assets import asset_dir
 from ctxdb.claude.layout import is_transcript
+from ctxdb.daemon import events, intake, loop, mounts, watch
 from ctxdb.daemon import health as beats
-from ctxdb.daemon import intake, loop, mounts, watch
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon
@@ -297,7 +297,7 @@ def test_case_50_lost_events_are_made_up_for_by_looking(world: World) -> None:
             os.write(fds[n % 2], b"\n")
         for fd in fds:
             os.close(fd)
-        world.append(line(1))  # nobody is told of these
+        world.append(line(1))  # there is no event for these
         world.write(line(2, sessionId=session(2)), transcript(world, 2, "-work-new"))
         live.send(signal.SIGCONT)
         has(world, 3)
@@ -375,14 +375,14 @@ def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = [True]
-    real = watch._Handler._note
+    real = events.RootEvents._note
 
     def note(self: Any, event: Any) -> None:
         if fails[0]:
             raise RuntimeError("no")
         real(self, event)
 
-    monkeypatch.setattr(watch._Handler, "_note", note)
+    monkeypatch.setattr(events.RootEvents, "_note", note)
     world.write(lines(0))
     with inside(world) as daemon:
         world.append(line(1))
@@ -1289,7 +1289,7 @@ def test_a_daemon_writes_nothing_to_a_schema_that_it_does_not_know(world: World)
     world.write(lines(0))
     with Live(world) as live:
         has(world, 1)
-        world.change("CREATE TABLE mine (x)")  # no step of ctxdb: nobody's business
+        world.change("CREATE TABLE mine (x)")  # no step of ctxdb
         world.append(line(1))
         has(world, 2)
         with world.connect(write=True) as conn:

@@ -276,7 +276,7 @@ def test_a_file_that_makes_a_slice_fail_does_not_stop_the_others(world: World) -
     class Picky(Slice):
         def take(self, files: Any) -> Any:
             if any(session(1) in file.path for file in files) and not healed:
-                raise ValueError("a bug of ours, with words of a transcript")
+                raise ValueError("a bug, with words of a transcript")
             return super().take(files)
 
     healed: list[bool] = []

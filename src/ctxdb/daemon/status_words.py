@@ -23,7 +23,7 @@ SHOWN_WAL_BYTES = 64 << 20
 
 @dataclass(slots=True)
 class DaemonReport:
-    """The daemon of one database."""
+    """The state of one database's daemon."""
 
     health: Health | None  # of the last one, if none is running
     running: bool
@@ -50,7 +50,7 @@ class DaemonReport:
             return
         if not self.running:
             if self.state == "killed":
-                how = f"it was killed, last heard of {_at(health.written_at)}"
+                how = f"it was killed after {_at(health.written_at)}"
             else:
                 how = f"stopped since {_at(health.written_at)}" + (
                     health.why and f" ({health.why})"
@@ -66,16 +66,16 @@ def _running(health: Health) -> Iterator[str]:
     why = f": {health.why}" if health.why else ""
     yield f"Daemon       {state}{since}{why} (process {health.pid})"
     if health.is_late:
-        yield f"             not heard of since {_at(health.written_at)}: it may hang"
+        yield f"             no sign of life since {_at(health.written_at)}: it may hang"
     yield f"             {health.mode} mode" + (
         f": {health.mode_reason}" if health.mode_reason else f", {health.watches:,} folders watched"
     )
     for root in health.missing_roots:
-        yield f"             waits for {root} to be made"
+        yield f"             waits for {root}, which does not exist yet"
     for path in health.unreadable[:SHOWN_UNREADABLE]:
         yield f"             cannot read {path}; `ctxdb daemon logs` says why"
     if more := health.unreadable[SHOWN_UNREADABLE:]:
-        yield f"             ... nor {len(more):,} more"
+        yield f"             ... and {len(more):,} more"
     lag = "" if health.lag_ms is None else f", lag {health.lag_ms:,.0f} ms"
     most = "" if health.max_lag_ms is None else f" (at most {health.max_lag_ms:,.0f} lately)"
     yield (
