@@ -9,9 +9,10 @@ PYTHON = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; d
 	done)
 
 # Exits 4 where there is nothing to sync; every other way to end is for `ctxdb sync` to report.
-NO_TRANSCRIPTS = import sys; from ctxdb import config; from ctxdb.files import walk; \
+NO_TRANSCRIPTS = import sys; from ctxdb import config; from ctxdb.claude.layout import is_transcript; \
+	from ctxdb.files import walk; \
 	roots = config.load().roots; \
-	walk.scan(roots).files and sys.exit(0); \
+	walk.scan(roots, is_transcript).files and sys.exit(0); \
 	print("No Claude Code transcripts in", " or ".join(roots) + ". Here is a demo instead."); \
 	sys.stdout.flush(); sys.exit(4)
 

@@ -82,7 +82,8 @@ CREATE TABLE _file_marks (
   mark BLOB, -- hash of the first bytes and of the last bytes before offset
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
   attempting INTEGER, -- offset of a huge line being read: set before and cleared after, so a crash on it is not repeated; -1 - offset at the second try
-  searched INTEGER -- byte up to which an unfinished last line has no newline; NULL when nothing waits
+  searched INTEGER, -- byte up to which the unfinished line at offset has no newline; NULL for a short one
+  searched_mark BLOB -- hash of that line's first bytes and of the last bytes before searched
 );
 CREATE INDEX _file_marks_ino ON _file_marks(ino);
 

@@ -296,8 +296,8 @@ def test_a_file_that_goes_away_while_the_tables_are_made_is_no_matter(
     real = first_sync.scan
     gone = one.put(f"p/{SESSION}.jsonl", line("gone"))
 
-    def find_and_lose(roots: list[str]) -> Scan:
-        found = real(roots)
+    def find_and_lose(*words: Any) -> Scan:
+        found = real(*words)
         gone.unlink()
         return found
 

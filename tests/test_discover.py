@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctxdb.files.walk import FoundFile, Role, covers, numbers_of, role_of, scan, store_path
+from ctxdb.claude.layout import Role, is_transcript, reading_order, role_of
+from ctxdb.files import walk
+from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, store_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,6 +51,13 @@ LAYOUTS = [
     ("-w-app/task_non_sdk.jsonl", None, None, None),
     (f"-w-app/deep/er/still/{OTHER}.jsonl", OTHER, None, None),
 ]
+
+
+def scan(roots: list[str], known: Any = None) -> Scan:
+    """A walk for transcripts, in the order in which they are read."""
+    found = walk.scan(roots, is_transcript, known)
+    found.files.sort(key=reading_order)
+    return found
 
 
 def place(root: Path, *names: str) -> None:
@@ -248,8 +257,8 @@ def test_overlapping_roots_give_each_file_once_in_any_order(root: Path, tmp_path
     roots = [str(root), str(root / "p"), str(link), str(root) + "/", str(root / "p/../p")]
     expected = scan([str(root)]).files
     assert len(expected) == 3
-    for turn in range(len(roots)):
-        assert scan(roots[turn:] + roots[:turn]).files == expected
+    for first in range(len(roots)):
+        assert scan(roots[first:] + roots[:first]).files == expected
 
 
 def test_an_inner_root_is_read_where_the_outer_walk_cannot_reach_it(root: Path) -> None:
@@ -400,6 +409,51 @@ def test_an_empty_root_on_another_device_is_unmounted_and_not_emptied(root: Path
     assert not covers(empty, str(root / "p/x.jsonl"), device + 1)
     place(root, "p/y.jsonl")
     assert covers(scan([str(root)]), str(root / "p/x.jsonl"), device + 1)
+
+
+# -- what is known already ----------------------------------------------------------------------
+
+
+def known_now(root: Path) -> dict[str, Any]:
+    return {file.path: file.numbers for file in scan([str(root)]).files}
+
+
+def test_a_file_that_is_as_known_is_counted_and_not_returned(root: Path) -> None:
+    place(root, "p/same.jsonl", "p/grown.jsonl", "p/unsure.jsonl", "p/gone.jsonl")
+    known = known_now(root)
+    known[str(root / "p/unsure.jsonl")] = None
+    place(root, "p/new.jsonl")
+    (root / "p/grown.jsonl").write_bytes(b"{}\n{}\n")
+    (root / "p/gone.jsonl").unlink()
+    found = scan([str(root)], known)
+    assert names(found.files, root) == ["p/grown.jsonl", "p/new.jsonl", "p/unsure.jsonl"]
+    assert found.unchanged == 1
+    assert list(found.gone) == [str(root / "p/gone.jsonl")]
+
+
+@pytest.mark.parametrize("what", ["folder", "link", "fifo"])
+def test_a_known_file_that_is_no_longer_a_file_is_gone(root: Path, what: str) -> None:
+    place(root, "p/x.jsonl", "p/y.jsonl")
+    known = known_now(root)
+    path = root / "p/x.jsonl"
+    path.unlink()
+    {"folder": os.mkdir, "fifo": os.mkfifo, "link": lambda at: os.symlink("y.jsonl", at)}[what](
+        path
+    )
+    found = scan([str(root)], known)
+    assert (found.files, found.unchanged, list(found.gone)) == ([], 1, [str(path)])
+    assert covers(found, str(path)) == (what != "link")
+
+
+def test_a_file_with_numbers_too_large_for_sqlite_is_recognized(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "_LARGEST", 999)
+    place(root, "p/x.jsonl")
+    known = known_now(root)
+    assert all(abs(number) <= 1000 for numbers in known.values() for number in numbers)
+    found = scan([str(root)], known)
+    assert (found.files, found.unchanged) == ([], 1)
 
 
 # -- names --------------------------------------------------------------------------------------

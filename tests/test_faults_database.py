@@ -56,12 +56,12 @@ def one_line(done: Any, *words: str, code: int = 1) -> None:
 # A real sync that holds the database until its standard input ends.
 HELD = """
 import sys
-from ctxdb.ingest import run as ingest
+from ctxdb.ingest import run
 real = run.scan
-def wait(roots):
+def wait(*words):
     print("holding", flush=True)
     sys.stdin.read()
-    return real(roots)
+    return real(*words)
 run.scan = wait
 from ctxdb.cli.main import main
 main()

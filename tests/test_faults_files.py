@@ -16,6 +16,8 @@ import sqlite3
 import sys
 import tempfile
 import time
+import tracemalloc
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,13 +26,17 @@ from unittest.mock import Mock
 
 import pytest
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.config import Config
+from ctxdb.daemon.rescan import Rescan
 from ctxdb.files import identity, tail
 from ctxdb.files.walk import FoundFile
 from ctxdb.ingest import line_reader, plan
 from ctxdb.ingest import run as ingest
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
+from ctxdb.store import source_files
+from ctxdb.store.file_numbers import load_numbers
 from world import (
     OTHER_SESSION,
     RUN,
@@ -579,8 +585,8 @@ def pretend_inode(monkeypatch: pytest.MonkeyPatch, real: int, wanted: int) -> No
             return found
         return os.stat_result((found[0], wanted, *found[2:]), dict(found.__reduce__()[1][1]))
 
-    def scan(roots: Any) -> Any:
-        found = real_scan(roots)
+    def scan(*words: Any) -> Any:
+        found = real_scan(*words)
         found.files = [
             FoundFile(f.path, f.root, f.dev, wanted, f.size, f.mtime_ns, f.ctime_ns)
             if f.ino == real
@@ -617,9 +623,9 @@ def test_case_35_a_file_deleted_while_it_is_read_is_read_to_its_end(
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
     real = line_reader.read_block
 
-    def delete_first(fd: int, *args: Any) -> Any:
+    def delete_first(*args: Any, **named: Any) -> Any:
         world.main.unlink(missing_ok=True)
-        return real(fd, *args)
+        return real(*args, **named)
 
     monkeypatch.setattr(line_reader, "read_block", delete_first)
     assert world.sync().lines_read == 3
@@ -660,10 +666,10 @@ def test_case_35_a_file_that_shrinks_while_it_is_read_is_read_again_next_time(
     world.write(lines(*range(10)))
     real = line_reader.read_block
 
-    def shrink_first(fd: int, *args: Any) -> Any:
+    def shrink_first(*args: Any, **named: Any) -> Any:
         if world.main.stat().st_size > len(lines(0, 1, 2)):
             os.truncate(world.main, len(lines(0, 1, 2)) - 20)
-        return real(fd, *args)
+        return real(*args, **named)
 
     monkeypatch.setattr(line_reader, "read_block", shrink_first)
     world.sync()
@@ -821,7 +827,8 @@ def test_case_39_links_to_files_folders_loops_and_nowhere_are_ignored(
     report = world.sync()
     assert (report.files, report.problems) == (1, [])
     world.settled([0, 1])
-    ignored = [path for path, why in ingest.scan([str(world.root)]).ignored if why == "symlink"]
+    found = ingest.scan([str(world.root)], is_transcript)
+    ignored = [path for path, why in found.ignored if why == "symlink"]
     assert len(ignored) == 7
 
 
@@ -1063,6 +1070,92 @@ def test_case_46_ten_thousand_files_are_scanned_quickly_with_few_descriptors(
     report = world.sync()
     assert (report.files, report.lines_read, report.new_files) == (10_000, 0, 0)
     assert world.texts() == texts([0])
+
+
+def memory_with(world: World, files: int, work: Callable[[], Any]) -> int:
+    """The most memory that some work takes, in bytes, when there are so many unchanged files."""
+    for n in range(files):
+        path = world.file(f"p{n % 20}/{n:08}-0000-4000-8000-000000000000.jsonl")
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+    world.sync()
+    work()  # what is loaded or cached the first time
+    tracemalloc.start()
+    try:
+        work()
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return most
+
+
+BYTES_PER_FILE = 600  # with its path; 200,000 files then take 120 MB
+
+
+def test_case_88_an_unchanged_file_takes_a_few_hundred_bytes_in_a_sync(world: World) -> None:
+    def nothing_new() -> None:
+        report = world.sync()
+        assert (report.lines_read, report.new_files) == (0, 0)
+
+    few = memory_with(world, 500, nothing_new)
+    many = memory_with(world, 3000, nothing_new)
+    assert (many - few) / 2500 < BYTES_PER_FILE
+
+
+def test_case_88_an_unchanged_file_takes_a_few_hundred_bytes_in_a_walk_of_the_daemon(
+    world: World,
+) -> None:
+    def walk() -> None:
+        with closing(sqlite3.connect(world.db)) as conn:
+            rescan = Rescan([str(world.root)])
+            assert not rescan.walk(load_numbers(conn)).files  # at its start
+            assert not rescan.walk().files  # and when idle
+
+    few = memory_with(world, 500, walk)
+    many = memory_with(world, 3000, walk)
+    assert (many - few) / 2500 < BYTES_PER_FILE
+
+
+def test_case_88_no_row_of_an_unchanged_file_is_made(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(30):
+        world.write(lines(n), world.file(f"p/{n}.jsonl"))
+    world.sync()
+    made: list[str] = []
+    real = source_files._known
+    monkeypatch.setattr(source_files, "_known", lambda row: (made.append("row"), real(row))[1])
+    assert world.sync().files == 30
+    assert made == []
+    world.append(line(99), world.file("p/7.jsonl"))
+    assert world.sync().lines_read == 1
+    assert made == ["row"]
+
+
+def test_case_89_a_sync_searches_only_the_new_bytes_of_an_unfinished_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sync has only what the database remembers, as another process would."""
+    long = line(1, padding="some words " * 300_000)
+    world.write(line(0) + long[:-100])
+    assert world.sync().lines_read == 1
+    real = os.pread
+    sizes: list[int] = []
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    for cut in range(100, 2, -7):
+        world.append(long[-cut : 7 - cut])
+        assert world.sync().lines_read == 0
+    assert sum(sizes) < 14 * 16 * 1024
+    world.sound()
+    world.append(long[-2:])
+    assert world.sync().lines_read == 1
+    world.settled([0, 1])
 
 
 def test_case_47_64_descriptors_are_enough(world: World) -> None:

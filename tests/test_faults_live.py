@@ -24,13 +24,15 @@ import pytest
 
 from ctxdb import mounts
 from ctxdb.assets import asset_dir
+from ctxdb.claude.layout import is_transcript
+from ctxdb.daemon import events, intake, loop, watch
 from ctxdb.daemon import health as beats
-from ctxdb.daemon import intake, loop, watch
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon
 from ctxdb.daemon.rescan import Rescan
-from ctxdb.daemon.slice import Turn
+from ctxdb.daemon.slice import Slice
+from ctxdb.daemon.status_words import DaemonReport
 from ctxdb.files.walk import scan
 from ctxdb.lock import WriterLock
 from live_lab import (
@@ -89,13 +91,13 @@ def test_case_3_a_daemon_told_to_stop_while_it_reads_ends_with_0_and_whole_batch
 STUCK = """
 import os, time
 from ctxdb.daemon.main import Daemon
-from ctxdb.daemon.slice import Turn
+from ctxdb.daemon.slice import Slice
 from ctxdb.lock import WriterLock
 def take(self, files):
-    os.write(1, b"in a turn. ")
+    os.write(1, b"in a slice. ")
     while True:
         time.sleep(60)
-Turn.take = take
+Slice.take = take
 stop = Daemon.stop
 def told(self, number):
     stop(self, number)
@@ -109,7 +111,7 @@ main()
 def test_case_4_a_second_interrupt_ends_it_at_once_and_the_database_is_whole(world: World) -> None:
     world.write(lines(0, 1))
     live = Live(world, code=STUCK)
-    until(lambda: "in a turn" in live.stderr())
+    until(lambda: "in a slice" in live.stderr())
     live.send(signal.SIGINT)
     until(lambda: "told to stop" in live.stderr())  # else two that come at once would be one
     assert live.end(signal.SIGINT) == 130
@@ -117,7 +119,7 @@ def test_case_4_a_second_interrupt_ends_it_at_once_and_the_database_is_whole(wor
     world.settled([0, 1])
 
 
-def test_case_4_one_interrupt_ends_it_when_the_turn_is_done(world: World) -> None:
+def test_case_4_one_interrupt_ends_it_when_the_slice_is_done(world: World) -> None:
     world.write(lines(0, 1))
     with Live(world) as live:
         assert live.end(signal.SIGINT) == 130
@@ -138,12 +140,12 @@ def test_case_7_after_a_while_away_it_catches_up_oldest_first(world: World) -> N
         os.utime(path, (1_700_000_000 + age, 1_700_000_000 + age))
     taken: list[str] = []
 
-    class Noted(Turn):
+    class Noted(Slice):
         def take(self, files: Any) -> Any:
             taken.extend(Path(file.path).stem for file in files)
             return super().take(files)
 
-    with inside(world, change=lambda daemon: setattr(daemon.intake, "make_turn", Noted)):
+    with inside(world, change=lambda daemon: setattr(daemon.intake, "make_slice", Noted)):
         has(world, 10)
     assert list(dict.fromkeys(taken)) == [session(n) for n in order]
     world.sound()
@@ -295,11 +297,11 @@ def test_case_50_lost_events_are_made_up_for_by_looking(world: World) -> None:
         with live.stopped():
             limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
             fds = [os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) for path in noise]
-            for n in range(limit + 2000):  # by turns: equal events in a row would be folded
+            for n in range(limit + 2000):  # alternating: equal events in a row would be folded
                 os.write(fds[n % 2], b"\n")
             for fd in fds:
                 os.close(fd)
-            world.append(line(1))  # nobody is told of these
+            world.append(line(1))  # there is no event for these
             world.write(line(2, sessionId=session(2)), transcript(world, 2, "-work-new"))
         has(world, 3)
         until(lambda: live.health().overflows >= 1)
@@ -376,14 +378,14 @@ def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails = [True]
-    real = watch._Handler._note
+    real = events.RootEvents._note
 
     def note(self: Any, event: Any) -> None:
         if fails[0]:
             raise RuntimeError("no")
         real(self, event)
 
-    monkeypatch.setattr(watch._Handler, "_note", note)
+    monkeypatch.setattr(events.RootEvents, "_note", note)
     world.write(lines(0))
     with inside(world) as daemon:
         world.append(line(1))
@@ -498,7 +500,7 @@ def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_lat
             for n in range(1, 6):
                 world.append(line(n))
                 has(world, n + 1)
-            until(lambda: "a reader keeps it" in (daemon.health.last_error or ""))
+            until(lambda: "an open read transaction needs" in (daemon.health.last_error or ""))
             assert wal.stat().st_size > 0
             assert reader.execute("SELECT count(*) FROM messages").fetchone() == (1,)
             reader.execute("ROLLBACK")
@@ -509,7 +511,7 @@ def test_case_59_a_reader_that_stays_does_not_stop_it_and_the_log_is_emptied_lat
 def test_case_59_it_tries_again_to_empty_the_log_only_while_a_reader_keeps_something_there(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A log that is all in the database is not made shorter each time, and nobody wakes for it."""
+    """A -wal that is all in the database is not made shorter each time, and no timer is set."""
     monkeypatch.setattr(intake, "WAL_BYTES", 1)
     world.sync()
     database = Database(world.db)
@@ -528,6 +530,78 @@ def test_case_59_it_tries_again_to_empty_the_log_only_while_a_reader_keeps_somet
     database.drop()
 
 
+def write_much(database: Database) -> None:
+    """Make the -wal some pages long."""
+    for n in range(20):
+        database.keep(f"key {n}", "x" * 5000)
+
+
+def test_case_85_a_checkpoint_gives_the_reason_that_sqlite_gives_and_no_other(
+    world: World,
+) -> None:
+    world.sync()
+    database = Database(world.db)
+    database.open()
+    write_much(database)
+    assert database.checkpoint() == ""
+    write_much(database)
+    assert database.wal_bytes() > 50_000
+    with closing(sqlite3.connect(world.db, isolation_level=None)) as other:
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM messages").fetchone()
+        # All of it is in the database; only the file cannot be cut while it is being read.
+        assert database.checkpoint(truncate=True) == "another connection is using it"
+        write_much(database)
+        for truncate in (False, True):
+            why = database.checkpoint(truncate=truncate)
+            assert why.startswith("an open read transaction needs ")
+        other.execute("ROLLBACK")
+        assert database.checkpoint() == ""
+        other.execute("BEGIN IMMEDIATE")
+        assert database.checkpoint(truncate=True) == "another connection is using it"
+        other.execute("ROLLBACK")
+    database.conn.execute("BEGIN IMMEDIATE")
+    assert database.checkpoint().startswith("the checkpoint failed: ")
+    database.conn.execute("ROLLBACK")
+    assert database.checkpoint(truncate=True) == ""
+    assert database.wal_bytes() == 0
+    database.drop()
+
+
+def test_case_85_a_large_log_alone_is_not_blamed_on_a_reader() -> None:
+    """While it catches up, the -wal grows before there is a checkpoint at all."""
+    large = beats.Health(pid=1, wal_bytes=300 << 20)
+    (shown,) = [row for row in DaemonReport(large, running=True).lines() if "-wal" in row]
+    assert shown.strip() == "the -wal is 315 MB"
+    large.wal_reason = "an open read transaction needs 2 of its 3 pages"
+    (shown,) = [row for row in DaemonReport(large, running=True).lines() if "-wal" in row]
+    assert shown.strip() == f"the -wal is 315 MB: {large.wal_reason}"
+
+
+def test_case_85_the_reason_goes_when_the_log_can_be_emptied(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("WAL_BYTES", "WAL_TRUNCATE_BYTES", "WAL_WARN_BYTES"):
+        monkeypatch.setattr(intake, name, 1)
+    world.sync()
+    database = Database(world.db)
+    database.open()
+    stored = intake.Intake(database, Rescan([str(world.root)]), beats.Health(), Log(None))
+    write_much(database)
+    stored.checkpoint()
+    assert (stored.health.wal_reason, stored.health.last_error) == ("", None)
+    with closing(sqlite3.connect(f"file:{world.db}?mode=ro", uri=True)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM messages").fetchone()
+        write_much(database)
+        stored.checkpoint()
+        assert "read transaction" in stored.health.wal_reason
+        assert "read transaction" in str(stored.health.last_error)
+    stored.checkpoint()
+    assert stored.health.wal_reason == ""
+    database.drop()
+
+
 def test_case_59_the_log_is_emptied_while_lines_keep_coming(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -542,6 +616,32 @@ def test_case_59_the_log_is_emptied_while_lines_keep_coming(
             until(lambda: wal.stat().st_size == 0)
             until(lambda: daemon.health.wal_bytes == 0)
     world.settled(range(3))
+
+
+def test_case_89_the_daemon_searches_only_the_new_bytes_of_an_unfinished_line(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = line(1, padding="some words " * 300_000)
+    world.write(line(0) + long[:-100])
+    real = os.pread
+    sizes: list[int] = []
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    with inside(world):
+        has(world, 1)
+        monkeypatch.setattr(os, "pread", pread)
+        for cut in range(100, 2, -7):
+            world.append(long[-cut : 7 - cut])
+            size = world.main.stat().st_size
+            until(lambda size=size: world.source()["size"] == size)
+        assert sum(sizes) < 14 * 16 * 1024
+        world.append(long[-2:])
+        has(world, 2)
+    world.settled([0, 1])
 
 
 def test_case_60_while_another_program_holds_the_write_lock_it_waits_and_says_so(
@@ -796,9 +896,9 @@ def test_case_64_while_somebody_else_holds_the_lock_that_was_removed_it_does_not
                 stack.enter_context(other)
             until(lambda: "waiting: " in daemon.log.stream.getvalue())  # type: ignore[union-attr]
             world.append(line(1))
-            turns = daemon.health.turns
+            slices = daemon.health.slices
             until(lambda: daemon.hints.files)  # it is told, and does not heed it
-            assert daemon.health.turns == turns
+            assert daemon.health.slices == slices
         has(world, 2)
         assert daemon.lock.is_kept
     world.settled(range(2))
@@ -857,7 +957,9 @@ def test_case_64_while_its_folder_cannot_be_looked_into_it_waits_and_then_goes_o
             with inside(world) as daemon:
                 has(world, 2)
                 world.db.parent.chmod(0)
-                daemon.intake.queue.add(scan([str(world.root)]).files, time.monotonic())
+                daemon.intake.queue.add(
+                    scan([str(world.root)], is_transcript).files, time.monotonic()
+                )
                 daemon.wakeup.set()
                 until(lambda: daemon.health.state == "waiting")
                 world.db.parent.chmod(0o700)
@@ -916,10 +1018,10 @@ def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: Worl
     database.open()
     world.append(lines(*range(50, 2000)))
     for n in range(2000, 2400, 100):
-        Turn(database.conn).take(scan((str(world.root),)).files)
+        Slice(database.conn).take(scan((str(world.root),), is_transcript).files)
         database.checkpoint()
         world.append(lines(*range(n, n + 100)))
-    Turn(database.conn).take(scan((str(world.root),)).files)
+    Slice(database.conn).take(scan((str(world.root),), is_transcript).files)
     database.note()
     assert database.wal_bytes() > 0
     assert database.changed() is None
@@ -1055,10 +1157,10 @@ def test_a_file_that_is_gone_before_it_could_be_read_is_not_waited_for(
         until(lambda: world.source()["missing_since"])
 
 
-def test_a_file_that_made_a_turn_fail_is_tried_again_though_it_does_not_change(
+def test_a_file_that_made_a_slice_fail_is_tried_again_though_it_does_not_change(
     world: World, broken: dict[str, int]
 ) -> None:
-    class Picky(Turn):
+    class Picky(Slice):
         def take(self, files: Any) -> Any:
             if fails and any(session(1) in file.path for file in files):
                 raise MemoryError
@@ -1067,7 +1169,7 @@ def test_a_file_that_made_a_turn_fail_is_tried_again_though_it_does_not_change(
     fails = [True]
     for n in range(3):
         world.write(own_line(n, 0), transcript(world, n))
-    with inside(world, change=lambda d: setattr(d.intake, "make_turn", Picky)) as daemon:
+    with inside(world, change=lambda d: setattr(d.intake, "make_slice", Picky)) as daemon:
         has(world, 2)
         until(lambda: "MemoryError" in (daemon.health.last_error or ""))
         fails.clear()
@@ -1197,7 +1299,7 @@ def test_a_daemon_writes_nothing_to_a_schema_that_it_does_not_know(world: World)
     world.write(lines(0))
     with Live(world) as live:
         has(world, 1)
-        world.change("CREATE TABLE mine (x)")  # no step of ctxdb: nobody's business
+        world.change("CREATE TABLE mine (x)")  # no step of ctxdb
         world.append(line(1))
         has(world, 2)
         with world.connect(write=True) as conn:

@@ -276,9 +276,7 @@ def test_a_database_of_an_older_version_is_upgraded(config: Config, written: Tra
         db.execute("SELECT * FROM entry_counts")
 
 
-def test_a_file_that_is_no_database_is_nobody_s_fault_here(
-    config: Config, written: Transcript
-) -> None:
+def test_a_file_that_is_no_database_is_left_as_it_is(config: Config, written: Transcript) -> None:
     config.db_path.parent.mkdir()
     config.db_path.write_text("not a database")
     assert all("\n" not in told for told in said(config))

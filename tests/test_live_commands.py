@@ -37,8 +37,8 @@ NAMES = {
     "running", "pid", "version", "database", "roots", "state", "why", "since", "mode",
     "mode_reason", "started_at", "written_at", "files", "folders", "watches", "pending",
     "missing_roots", "unreadable", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes",
-    "turns", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "errors",
-    "last_error", "last_error_at",
+    "slices", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "wal_reason",
+    "errors", "last_error", "last_error_at",
 }  # fmt: skip
 
 
@@ -332,13 +332,13 @@ def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:
     os.kill(health.pid, signal.SIGKILL)
     until(lambda: beats.running(started.db) is None)
     report = daemon_report(started.db)
-    assert "not running: it was killed, last heard of 2" in "\n".join(report.lines())
+    assert "not running: it was killed after 2" in "\n".join(report.lines())
     assert report.as_dict()["state"] == "killed"
     assert report.as_dict()["running"] is False
 
 
 def test_the_log_tells_of_starts_and_stops_and_not_of_transcripts(started: World) -> None:
-    started.write(line(0, "a secret that nobody may log") + b'{"torn": "secret"\n')
+    started.write(line(0, "a secret that must not be logged") + b'{"torn": "secret"\n')
     has(started, 1)
     ctxdb(started, "daemon", "stop")
     shown = ctxdb(started, "daemon", "logs").stdout
@@ -568,7 +568,7 @@ def test_systemd_is_told_when_it_is_ready_alive_and_stopping(
     assert set(told) == {b"READY=1", b"WATCHDOG=1", b"STOPPING=1"}
 
 
-def test_a_systemd_that_does_not_listen_keeps_nobody_waiting(
+def test_a_systemd_that_does_not_listen_does_not_keep_it_waiting(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ctxdb.daemon.notify.SEND_SECONDS", 0.01)
@@ -697,7 +697,7 @@ def test_systemd_finds_no_fault_with_the_unit(tmp_path: Path) -> None:
     odd.mkdir()
     made = service.service_for(odd / "x.db", [str(odd / "projects")], "linux")
     assert isinstance(made, service.Systemd)
-    for name, text in (("walls", made.text), ("plain", made.plain_text)):
+    for name, text in (("sandbox", made.text), ("plain", made.plain_text)):
         unit = tmp_path / f"{name}.service"
         unit.write_text(text)
         done = subprocess.run(

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.daemon import loop
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.intake import LAG_MINUTES
 from ctxdb.daemon.loop import Storm
-from ctxdb.daemon.queue import TURN_FILES, Queue, Waiting
-from ctxdb.daemon.slice import Limits, Turn
+from ctxdb.daemon.queue import SLICE_FILES, Queue, Waiting
+from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.files import tail
 from ctxdb.files.walk import FoundFile, scan
 from ctxdb.ingest import line_reader
@@ -27,18 +28,18 @@ from world import World, line, lines, texts
 
 
 class Recorder:
-    """Notes what each turn was given, in order."""
+    """Notes what each slice was given, in order."""
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.turns: list[list[str]] = []
+        self.slices: list[list[str]] = []
         self.limits = limits
 
-    def __call__(self, conn: sqlite3.Connection, limits: Limits) -> Turn:
-        turns = self.turns
+    def __call__(self, conn: sqlite3.Connection, limits: Limits) -> Slice:
+        slices = self.slices
 
-        class Noted(Turn):
+        class Noted(Slice):
             def take(self, files: Any) -> Any:
-                turns.append([Path(file.path).stem for file in files])
+                slices.append([Path(file.path).stem for file in files])
                 return super().take(files)
 
         return Noted(conn, self.limits or limits)
@@ -244,10 +245,10 @@ def test_when_nothing_happens_it_writes_nothing(
             rescans = daemon.health.rescans
             until(lambda: daemon.health.rescans > rescans + 20)
             assert conn.execute("PRAGMA data_version").fetchone() == (version,)
-        assert daemon.health.turns == 1
+        assert daemon.health.slices == 1
 
 
-# -- whose turn it is ------------------------------------------------------------------------------
+# -- which files come next -------------------------------------------------------------------------
 
 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,27 +263,27 @@ def test_a_huge_file_does_not_keep_the_others_waiting(
     recorder = Recorder()
     world.write(b"".join(own_line(0, k) for k in range(200)), transcript(world, 0))
     world.write(own_line(1, 0), transcript(world, 1))
-    with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
+    with inside(world, change=lambda d: setattr(d.intake, "make_slice", recorder)):
         has(world, 201)
-    reads = [turn for turn in recorder.turns if session(0) in turn]
-    assert len(reads) > 10  # a bit of it in each turn
-    done = max(n for n, turn in enumerate(recorder.turns) if session(1) in turn)
-    last = max(n for n, turn in enumerate(recorder.turns) if session(0) in turn)
+    reads = [taken for taken in recorder.slices if session(0) in taken]
+    assert len(reads) > 10  # a bit of it in each slice
+    done = max(n for n, taken in enumerate(recorder.slices) if session(1) in taken)
+    last = max(n for n, taken in enumerate(recorder.slices) if session(0) in taken)
     assert done < last - 5
     world.sound()
 
 
-def test_a_file_that_makes_a_turn_fail_does_not_stop_the_others(world: World) -> None:
-    class Picky(Turn):
+def test_a_file_that_makes_a_slice_fail_does_not_stop_the_others(world: World) -> None:
+    class Picky(Slice):
         def take(self, files: Any) -> Any:
             if any(session(1) in file.path for file in files) and not healed:
-                raise ValueError("a bug of ours, with words of a transcript")
+                raise ValueError("a bug, with words of a transcript")
             return super().take(files)
 
     healed: list[bool] = []
     for n in range(4):
         world.write(own_line(n, 0), transcript(world, n))
-    with inside(world, change=lambda d: setattr(d.intake, "make_turn", Picky)) as daemon:
+    with inside(world, change=lambda d: setattr(d.intake, "make_slice", Picky)) as daemon:
         has(world, 3)
         until(lambda: "ValueError" in (daemon.health.last_error or ""))
         assert "words" not in (daemon.health.last_error or "")
@@ -326,27 +327,27 @@ def test_a_bug_in_a_round_is_told_without_words_and_the_next_round_goes_on(world
     world.settled([0, 1])
 
 
-def test_a_transaction_holds_all_files_of_a_turn(world: World) -> None:
-    recorder = Recorder(Limits(seconds=1e9))  # a slow machine has as many files in a turn
+def test_a_transaction_holds_all_files_of_a_slice(world: World) -> None:
+    recorder = Recorder(Limits(seconds=1e9))  # a slow machine has as many files in a slice
     for n in range(30):
         world.write(own_line(n, 0), transcript(world, n))
-    with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
+    with inside(world, change=lambda d: setattr(d.intake, "make_slice", recorder)):
         has(world, 30)
-    assert len(recorder.turns) == 1
-    assert len(recorder.turns[0]) == 30
+    assert len(recorder.slices) == 1
+    assert len(recorder.slices[0]) == 30
 
 
-def test_a_turn_brings_something_however_late_it_is(world: World) -> None:
-    """Waiting for a lock, or a slow machine, can take all the time that a turn has."""
+def test_a_slice_brings_something_however_late_it_is(world: World) -> None:
+    """Waiting for a lock, or a slow machine, can take all the time that a slice has."""
     recorder = Recorder(Limits(seconds=-1.0))
     for n in range(3):
         world.write(own_line(n, 0), transcript(world, n))
-    with inside(world, change=lambda d: setattr(d.intake, "make_turn", recorder)):
+    with inside(world, change=lambda d: setattr(d.intake, "make_slice", recorder)):
         has(world, 3)
-    assert [len(turn) for turn in recorder.turns] == [3, 2, 1]
+    assert [len(taken) for taken in recorder.slices] == [3, 2, 1]
 
 
-def test_files_that_were_touched_are_compared_a_turn_at_a_time(world: World) -> None:
+def test_files_that_were_touched_are_compared_a_slice_at_a_time(world: World) -> None:
     """A chmod over all transcripts must keep neither a new line nor a stop waiting."""
     paths = [world.write(own_line(n, 0), transcript(world, n)) for n in range(3)]
     world.sync()
@@ -356,17 +357,69 @@ def test_files_that_were_touched_are_compared_a_turn_at_a_time(world: World) -> 
     database.open()
     known = "SELECT path, mtime_ns FROM source_files ORDER BY path"
     before = world.ask(known)
-    files = Turn(database.conn).find(scan((str(world.root),)))
+    files = Slice(database.conn).find(scan((str(world.root),), is_transcript))
     assert sorted(file.path for file in files) == [path for path, _ in before]
-    assert world.ask(known) == before  # for their turns, all of them
+    assert world.ask(known) == before  # for their slices, all of them
     left = files
     for n in (2, 1, 0):
-        turn = Turn(database.conn, Limits(seconds=-1.0))
-        turn.take(left)
-        left = [file for file in left if file.path in turn.unreached]
+        taken = Slice(database.conn, Limits(seconds=-1.0))
+        taken.take(left)
+        left = [file for file in left if file.path in taken.unreached]
         assert len(left) == n
         assert len(set(world.ask(known)) & set(before)) == n
     assert world.one("SELECT max(generation) FROM source_files") == 0
+    database.drop()
+
+
+def test_case_83_catching_up_reads_each_byte_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A half-read file is read on, not compared with what was read of it before."""
+    sizes: list[int] = []
+    real = os.pread
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    recorder = Recorder()
+    padding = "some words " * 2000
+    for n in range(4):
+        made = [line(n * 1000 + k, sessionId=session(n), padding=padding) for k in range(200)]
+        world.write(b"".join(made), transcript(world, n))
+    total = sum(path.stat().st_size for path in world.root.rglob("*.jsonl"))
+    monkeypatch.setattr(os, "pread", pread)
+    with inside(world, change=lambda d: setattr(d.intake, "make_slice", recorder)):
+        has(world, 800)
+    assert len(recorder.slices) >= 4
+    # A line at the end of a block is read twice, and the marks of each slice are small.
+    assert sum(sizes) < 1.2 * total
+
+
+def test_a_half_read_file_that_is_edited_is_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_chunks(monkeypatch)
+    data = b"".join(own_line(0, k) for k in range(20))
+    path = world.write(data, transcript(world, 0))
+    world.db.unlink()
+    database = Database(world.db)
+    database.open()
+    known = 'SELECT generation, "offset" FROM source_files'
+
+    def read_on() -> tuple[int, int]:
+        Slice(database.conn).take(scan((str(world.root),), is_transcript).files)
+        ((generation, offset),) = world.ask(known)
+        return generation, offset
+
+    _, first = read_on()
+    _, second = read_on()
+    assert 0 < first < second < len(data)
+    path.write_bytes(data.replace(b"line 00001", b"LINE XXXXX"))
+    later = path.stat().st_mtime_ns + 10**9
+    os.utime(path, ns=(later, later))
+    assert read_on() == (1, first)
     database.drop()
 
 
@@ -375,7 +428,7 @@ def test_the_longest_lag_is_kept_by_the_minute(world: World) -> None:
         for n in range(5):
             world.append(line(n))
             has(world, n + 1)
-        until(lambda: daemon.health.turns >= 5)
+        until(lambda: daemon.health.slices >= 5)
         until(lambda: daemon.health.max_lag_ms == round(max(daemon.intake.lags.values()), 1))
         minutes = sorted(daemon.intake.lags)
         assert minutes[-1] - minutes[0] < LAG_MINUTES
@@ -386,18 +439,18 @@ def found(n: int, mtime: int = 0) -> FoundFile:
     return FoundFile(f"/r/{n:04}.jsonl", "/r", 1, n, 10, mtime, mtime)
 
 
-def names(turn: list[Waiting]) -> list[int]:
-    return [one.file.ino for one in turn]
+def names(taken: list[Waiting]) -> list[int]:
+    return [one.file.ino for one in taken]
 
 
 def test_new_changes_come_before_what_is_left_of_long_files() -> None:
     queue = Queue()
     queue.add_backlog([found(3, 30), found(1, 10), found(2, 20)], 0.0)
     queue.add([found(9)], 1.0)
-    turn = queue.take()
-    assert names(turn) == [9, 1, 2, 3]
-    queue.put_back(turn[2:3])
-    queue.put_off(turn[1:2])
+    taken = queue.take()
+    assert names(taken) == [9, 1, 2, 3]
+    queue.put_back(taken[2:3])
+    queue.put_off(taken[1:2])
     queue.add([found(8)], 2.0)
     assert names(queue.take()) == [8, 2, 1]
 
@@ -412,11 +465,11 @@ def test_now_and_then_what_is_left_comes_first() -> None:
     assert firsts == {True, False}
 
 
-def test_a_turn_has_so_many_files_and_no_more() -> None:
+def test_a_slice_has_so_many_files_and_no_more() -> None:
     queue = Queue()
-    queue.add_backlog([found(n) for n in range(3 * TURN_FILES)], 0.0)
+    queue.add_backlog([found(n) for n in range(3 * SLICE_FILES)], 0.0)
     taken = [len(queue.take()) for _ in range(4)]
-    assert taken == [TURN_FILES, TURN_FILES, TURN_FILES, 0]
+    assert taken == [SLICE_FILES, SLICE_FILES, SLICE_FILES, 0]
 
 
 @given(
@@ -426,10 +479,12 @@ def test_a_turn_has_so_many_files_and_no_more() -> None:
     )
 )
 @settings(max_examples=200)
-def test_no_file_is_lost_or_doubled_whatever_happens_to_turns(steps: list[tuple[str, int]]) -> None:
+def test_no_file_is_lost_or_doubled_whatever_happens_to_slices(
+    steps: list[tuple[str, int]],
+) -> None:
     queue = Queue()
     expected: set[int] = set()
-    turn: list[Waiting] = []
+    taken: list[Waiting] = []
     for what, n in steps:
         if what == "add":
             queue.add([found(n)], 0.0)
@@ -438,14 +493,14 @@ def test_no_file_is_lost_or_doubled_whatever_happens_to_turns(steps: list[tuple[
             queue.add_backlog([found(n)], 0.0)
             expected.add(n)
         elif what == "take":
-            turn = queue.take()
-            assert set(names(turn)) == expected
-            assert len(turn) == len(expected)
+            taken = queue.take()
+            assert set(names(taken)) == expected
+            assert len(taken) == len(expected)
             expected = set()
         else:
-            (queue.put_back if what == "back" else queue.put_off)(turn[:n])
-            expected.update(names(turn[:n]))
-            turn = []
+            (queue.put_back if what == "back" else queue.put_off)(taken[:n])
+            expected.update(names(taken[:n]))
+            taken = []
     assert len(queue) == len(expected)
     assert sorted(names(queue.take())) == sorted(expected)
 

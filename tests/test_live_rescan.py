@@ -42,7 +42,7 @@ def names(files: list[FoundFile]) -> list[str]:
 
 @pytest.fixture
 def look(tmp_path: Path) -> Rescan:
-    """29 files that nobody has written to for days, and one of today, all of them known."""
+    """29 files that have not changed for days, and one of today; all are known."""
     for n in range(29):
         make(tmp_path, f"p{n % 5}/old{n}.jsonl", 5 * DAY)
     make(tmp_path, "p0/today.jsonl", 3600)
@@ -120,13 +120,12 @@ def test_what_is_gone_is_for_a_walk_to_say(look: Rescan, tmp_path: Path, gone: s
     for _ in range(ROUND_PARTS):
         look.look_at_part()
     assert look.needs_walk
-    walk = look.walk()
-    assert walk.has_gone
+    assert look.walk().gone
     assert not look.needs_walk
     for _ in range(ROUND_PARTS):
         look.look_at_part()
     look.look_at_warm()
-    assert not look.needs_walk  # it is forgotten: nobody walks for it again
+    assert not look.needs_walk  # it is forgotten: no walk for it again
 
 
 def test_new_files_and_folders_are_found_by_the_times_of_folders(
@@ -143,7 +142,7 @@ def test_new_files_and_folders_are_found_by_the_times_of_folders(
 
 def deaf(monkeypatch: pytest.MonkeyPatch, **rhythm: float) -> Any:
     """Events that are lost without a word; ticks that come fast."""
-    monkeypatch.setattr("ctxdb.daemon.watch._Handler._note", lambda _self, _event: None)
+    monkeypatch.setattr("ctxdb.daemon.events.RootEvents._note", lambda _self, _event: None)
     fast = loop.RHYTHMS["events"]._replace(**rhythm)
     monkeypatch.setitem(loop.RHYTHMS, "events", fast)
 

@@ -39,7 +39,7 @@ def open_file(content: bytes = b"") -> Iterator[int]:
 
 def read_all(fd: int, offset: int = 0, **limits: int) -> tuple[list[Block], int]:
     blocks = []
-    while block := read_block(fd, offset, **limits):
+    while not (block := read_block(fd, offset, **limits)).is_empty:
         assert block.end > offset
         offset = block.end
         blocks.append(block)
@@ -281,7 +281,7 @@ from ctxdb.files.tail import read_block
 fd = os.open(sys.argv[1], os.O_RDONLY)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 offset, lines, oversize = 0, [], []
-while block := read_block(fd, offset):
+while not (block := read_block(fd, offset)).is_empty:
     offset = block.end
     lines += [(s, n, len(d)) for s, n, d in block.lines]
     oversize += [(s, n, len(d)) for s, n, d in block.oversize]
@@ -332,17 +332,17 @@ def test_millions_of_tiny_lines_come_in_blocks_of_bounded_length() -> None:
 
 def test_an_unfinished_line_is_not_there_until_its_newline_is() -> None:
     with open_file(b'{"a":1}') as fd:
-        assert read_block(fd, 0) is None
+        assert read_block(fd, 0) == Block([], [], 0)
         os.write(fd, b"\n")
         assert read_block(fd, 0) == Block([(0, 8, b'{"a":1}')], [], 8)
-        assert read_block(fd, 8) is None
+        assert read_block(fd, 8) == Block([], [], 8)
 
 
 def test_an_offset_behind_the_end_finds_nothing() -> None:
     with open_file(b"{}\n") as fd:
-        assert read_block(fd, 1000) is None
+        assert read_block(fd, 1000) == Block([], [], 1000)
     with open_file() as fd:
-        assert read_block(fd, 0) is None
+        assert read_block(fd, 0) == Block([], [], 0)
 
 
 def test_a_file_deleted_while_open_is_read_to_its_end(tmp_path: Path) -> None:
@@ -350,7 +350,6 @@ def test_a_file_deleted_while_open_is_read_to_its_end(tmp_path: Path) -> None:
     path.write_bytes(b"{}\n" * 1000)
     fd = os.open(path, os.O_RDONLY)
     first = read_block(fd, 0, want_bytes=100)
-    assert first is not None
     path.unlink()
     blocks, end = read_all(fd, first.end)
     os.close(fd)
@@ -361,10 +360,86 @@ def test_a_file_deleted_while_open_is_read_to_its_end(tmp_path: Path) -> None:
 def test_a_file_that_shrinks_while_read_gives_what_is_left_and_stops() -> None:
     with open_file(b'{"a":1}\n' * 1000) as fd:
         first = read_block(fd, 0, want_bytes=100)
-        assert first is not None
         os.ftruncate(fd, first.end + 12)
         blocks, end = read_all(fd, first.end)
     assert lines_of(blocks) == [(first.end, 8, b'{"a":1}')]
     assert end == first.end + 8
     with open_file(b"short") as fd:  # a long line that was cut off between two passes over it
         assert tail._join(fd, [(0, 3), (4, 100)], [b"note"]) is None
+
+
+# -- an unfinished line is searched once --------------------------------------------------------
+
+
+@contextmanager
+def counted_reads() -> Iterator[list[int]]:
+    """The number of bytes of each pread."""
+    sizes: list[int] = []
+    real = os.pread
+
+    def pread(fd: int, count: int, offset: int) -> bytes:
+        data = real(fd, count, offset)
+        sizes.append(len(data))
+        return data
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "pread", pread)
+        yield sizes
+
+
+def test_case_89_only_the_new_bytes_of_an_unfinished_line_are_searched() -> None:
+    line = b'{"a":"' + b"some words, " * (5 * MB // 12)
+    with open_file(b"{}\n" + line) as fd:
+        with counted_reads() as sizes:
+            block = read_block(fd, 3)
+        assert block.is_empty
+        assert sum(sizes) >= len(line)
+        for _ in range(10):
+            os.write(fd, b"a few more")
+            line += b"a few more"
+            with counted_reads() as sizes:
+                block = read_block(fd, 3, unfinished=block.unfinished)
+            assert block.is_empty
+            assert sum(sizes) < 4 * KB
+        os.write(fd, b'"}\n')
+        assert read_block(fd, 3, unfinished=block.unfinished) == read_block(fd, 3)
+        assert read_block(fd, 3).lines == [(3, len(line) + 3, line + b'"}')]
+
+
+def test_case_89_nothing_is_remembered_of_a_short_unfinished_line() -> None:
+    with open_file(b"x" * (tail.UNFINISHED_BYTES - 1)) as fd:
+        assert read_block(fd, 0).unfinished is None
+        os.write(fd, b"x")
+        assert read_block(fd, 0).unfinished is not None
+
+
+edits = st.tuples(st.integers(0, 120), transcript_bytes.map(lambda data: data[:120]))
+
+
+@given(before=transcript_bytes, steps=st.lists(edits, max_size=6))
+def test_case_89_however_the_file_is_edited_the_lines_are_those_of_a_first_look(
+    before: bytes, steps: list[tuple[int, bytes]]
+) -> None:
+    """The file is cut anywhere and goes on otherwise, also before the offset."""
+    with pytest.MonkeyPatch.context() as patch, open_file(before) as fd:
+        patch.setattr(tail, "UNFINISHED_BYTES", 1)
+        _, offset = read_all(fd)
+        known = read_block(fd, offset).unfinished
+        for keep, more in steps:
+            size = min(keep, os.fstat(fd).st_size)
+            os.ftruncate(fd, size)
+            os.pwrite(fd, more, size)
+            blocks, end = read_all(fd, offset)
+            first = read_block(fd, offset, unfinished=known)
+            rest, _ = read_all(fd, first.end)
+            assert lines_of([first, *rest]) == lines_of(blocks)
+            offset, known = end, read_block(fd, end).unfinished
+
+
+def test_case_89_what_was_searched_says_nothing_about_another_offset() -> None:
+    """An offset that was set back by hand must not make one line of all that follows it."""
+    content = b"{}\n" * 1000
+    with open_file(content + b"x" * (2 * MB)) as fd:
+        block = read_block(fd, len(content))
+        assert block.unfinished is not None
+        assert read_block(fd, 0, unfinished=block.unfinished) == read_block(fd, 0)

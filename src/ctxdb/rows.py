@@ -549,8 +549,20 @@ class SourceFile(Row):
     generation: int = column(0, table="_file_marks")
     attempting: int | None = column(table="_file_marks")
     searched: int | None = column(table="_file_marks")
+    searched_mark: bytes | None = column(table="_file_marks")
     is_new: bool = working(False)  # no line of it has been stored before this pass
     facts: list[AgentFact] | None = working()  # of its agent, by its place and meta.json
+
+    @property
+    def unfinished(self) -> tuple[int, bytes] | None:
+        """The searched part of a long unfinished last line: up to which byte, and its hash."""
+        if self.searched is None or self.searched_mark is None:
+            return None
+        return self.searched, self.searched_mark
+
+    @unfinished.setter
+    def unfinished(self, found: tuple[int, bytes] | None) -> None:
+        self.searched, self.searched_mark = found or (None, None)
 
 
 # -- from one process to another ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Noticing that the machine slept: files may have changed without an event being told."""
+"""Notice that the machine slept: files may have changed without an event."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ SLEPT_SECONDS = 2.0
 
 
 def _since_boot() -> float:
-    """Seconds that count while the machine sleeps, too."""
+    """Seconds since boot, with the time that the machine slept."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.time() if clock is None else time.clock_gettime(clock)
 

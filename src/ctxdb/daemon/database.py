@@ -1,8 +1,8 @@
-"""The daemon's connection: opened, watched over, and opened again when the file is not what it was.
+"""The daemon's connection, which is opened again when the database file is another one.
 
 SQLite goes on writing to a database whose file was deleted, and all of it is lost with the process.
-So before every turn the file, and the log beside it, must still be the ones that were opened; if
-they are not, the connection is dropped and what is now there is opened and brought up to date.
+So before every slice the file, and the -wal beside it, must still be the ones that were opened. If
+they are not, the connection is dropped, and the file that is there now is opened.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ctxdb.store.schema import prepare
 from ctxdb.store.version import applied, is_upgraded, steps
 
 MAX_WAIT_SECONDS = 15.0  # before another try
-BUSY_SECONDS = 0.2  # then the loop goes round, and can be stopped
-WAL_BYTES = 8 << 20  # then it is emptied as soon as there is nothing else to do
+BUSY_SECONDS = 0.2  # then the loop goes on, and can be stopped
+WAL_BYTES = 8 << 20  # a larger -wal is emptied as soon as possible
 WAL_TRUNCATE_BYTES = 16 << 20
 WAL_WARN_BYTES = 256 << 20
 Identity = tuple[int, int]
@@ -30,7 +30,7 @@ LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 class Outdated(CtxdbError):
-    """Another version of ctxdb has been installed, and this process is still the old one."""
+    """Another version of ctxdb has been installed; this process is still the old one."""
 
     def __init__(self, path: Path) -> None:
         why = "ctxdb was upgraded while this daemon ran; `ctxdb daemon restart` starts the new one"
@@ -38,7 +38,7 @@ class Outdated(CtxdbError):
 
 
 class Trouble(NamedTuple):
-    """Why a turn could not be done, and for how long to wait at most before the next try."""
+    """Why a slice failed, and the longest wait before the next try."""
 
     kind: str  # locked, full, replaced, damaged, failing
     text: str
@@ -46,7 +46,7 @@ class Trouble(NamedTuple):
 
 
 def trouble_of(error: BaseException) -> Trouble:
-    """What stands behind an error of the database."""
+    """The cause of an error of the database."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, sqlite3.Error | OSError):
         cause = cause.__cause__
@@ -73,9 +73,9 @@ class Database:
         self._file: Identity | None = None
         self._log: Identity | None = None
         self._look: tuple[int, int] | None = None
-        self._schema: int | None = None  # as SQLite counts changes of it
-        self._others: int | None = None  # as SQLite counts what other connections have committed
-        self.abandoned: list[sqlite3.Connection] = []  # closing them would do harm
+        self._schema: int | None = None  # SQLite's count of schema changes
+        self._others: int | None = None  # SQLite's count of commits by other connections
+        self.abandoned: list[sqlite3.Connection] = []  # that must not be closed: see drop
 
     @property
     def conn(self) -> sqlite3.Connection:
@@ -90,14 +90,14 @@ class Database:
         return self._conn is not None
 
     def open(self) -> None:
-        """Open and, if needed, make or upgrade the database. Old code does not take new steps."""
+        """Open the database; make or upgrade it if needed. Raises Outdated after an upgrade."""
         if is_upgraded():
             raise Outdated(self.path)
         with naming_damage(self.path):
             conn = open_writer(self.path, wait=BUSY_SECONDS)
             try:
                 prepare(conn, self.path)
-                fulltext.merge_again(conn)  # a sync that was killed may have left it off
+                fulltext.merge_again(conn)  # a killed sync may have left merging off
                 self._schema = _counter(conn, "schema_version")
                 self._others = _counter(conn, "data_version")
             except BaseException:
@@ -109,12 +109,12 @@ class Database:
         self.note()
 
     def note(self) -> None:
-        """Remember how the files look after our own writing."""
-        self._log = self._log or _identity(self.wal)  # the same one as long as this is open
+        """Remember how the files look after this connection has written."""
+        self._log = self._log or _identity(self.wal)  # it stays the same while this is open
         self._look = _look(self.path)
 
     def changed(self) -> str | None:
-        """What happened to the files behind our back; None when nothing did."""
+        """What another program did to the files; None when nothing."""
         found = _identity(self.path)
         if found is None:
             return "the database file was deleted"
@@ -123,70 +123,76 @@ class Database:
         if self._log is not None and _identity(self.wal) != self._log:
             return "the database's -wal file was removed"
         if self._look is not None and _look(self.path) != self._look:
-            # A checkpoint by another program, or a copy over the file: what is cached may be wrong.
+            # A checkpoint by another program, or a copy over the file: the cache may be wrong.
             return "the database file was written to by another program"
         return None
 
     def has_other_steps(self) -> bool:
-        """Whether another version has migrated it: cheap to ask while no schema has changed."""
+        """Whether another version has migrated it. Cheap while the schema does not change."""
         found = _counter(self.conn, "schema_version")
         if found == self._schema:
             return False
         if applied(self.conn) != steps():
             return True
-        self._schema = found  # somebody's own table or view
+        self._schema = found  # a user has added a table or a view
         return False
 
     def was_changed_by_others(self) -> bool:
-        """Whether another program has committed something since the last time that this was asked.
+        """Whether another program has committed something since the last call.
 
-        All of an older copy, perhaps, by way of SQLite: no file shows that before a checkpoint.
+        It may have restored an older copy with SQLite: no file shows that before a checkpoint.
         """
         before, self._others = self._others, _counter(self.conn, "data_version")
         return self._others != before
 
     def drop(self) -> None:
-        """Let go of the connection."""
+        """Close the connection, without harm to a database that has taken this one's place."""
         conn, self._conn = self._conn, None
         if conn is None:
             return
         log = _identity(self.wal)
         is_other = _identity(self.path) != self._file
         if is_other and log is not None and log != self._log:
-            # Closing would remove the -wal by its name, and that is another database's by now.
+            # Closing would remove the -wal by its name, which now belongs to another database.
             self.abandoned.append(conn)
             return
         if is_other and log is not None:
-            # SQLite leaves the log of a file that was moved as it is. Where that file went to,
-            # nobody will look for it.
+            # SQLite leaves the -wal of a moved file as it is. The moved file would be without it.
             with suppress(sqlite3.Error):
                 conn.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
         with suppress(sqlite3.Error):
             conn.close()
         if is_other and log is not None and _identity(self.wal) == log:
-            # The log of the file that is gone, which SQLite leaves: it would be read into this one.
+            # SQLite leaves the -wal of the file that is gone. It would be read into the new file.
             for side in (self.wal, self.path.with_name(self.path.name + "-shm")):
                 with suppress(OSError):
                     side.unlink()
 
-    def checkpoint(self, *, truncate: bool = False) -> bool:
-        """Move what is in the log into the database; False when a reader keeps some of it there."""
+    def checkpoint(self, *, truncate: bool = False) -> str:
+        """Move the -wal into the database; return why not all of it, as far as SQLite says."""
         mode = "TRUNCATE" if truncate else "PASSIVE"
-        busy, there, moved = 1, 0, 0
-        with suppress(sqlite3.OperationalError):
-            busy, there, moved = self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        why = ""
+        try:
+            busy, pages, moved = self.conn.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
+        except sqlite3.OperationalError as e:
+            why = f"the checkpoint failed: {e}"
+        else:
+            if moved < pages:
+                why = f"an open read transaction needs {pages - moved:,} of its {pages:,} pages"
+            elif busy:  # SQLite does not say whether it reads or writes
+                why = "another connection is using it"
         self.note()
-        return not busy and there == moved
+        return why
 
     def wal_bytes(self) -> int:
-        """How long the log is."""
+        """The length of the -wal."""
         try:
             return os.stat(self.wal).st_size
         except OSError:
             return 0
 
     def keep(self, key: str, value: str) -> None:
-        """Write down a fact; one that cannot be written now is let go."""
+        """Store a fact. If it cannot be stored now, it is dropped."""
         with suppress(sqlite3.Error), write_transaction(self.conn):
             self.conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, ?)", (key, value))
         self.note()

@@ -1,7 +1,7 @@
-"""How the daemon is: a small file in the runtime folder that it writes and others read.
+"""The daemon's health file: small, in the runtime folder, written by it and read by others.
 
-The file is no proof that the daemon lives: `running` also asks for its process and for the writer
-lock. It holds no transcript text.
+The file does not prove that the daemon is alive: `running` also checks its process and the writer
+lock. The file holds no transcript text.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from pathlib import Path
 from ctxdb.lock import current_writer
 
 BEAT_SECONDS = 30.0
-LATE_BEATS = 4  # a beat may be late by a turn that waits for a slow disk
+START_FIELD = 19  # of /proc/<pid>/stat, after the name: starttime
+LATE_BEATS = 4  # a beat may be late because a slice waits for a slow disk
 
 
 @dataclass(slots=True)
 class Health:
-    """What the daemon says of itself."""
+    """What the daemon says about itself."""
 
     pid: int = 0
-    process_started: int = 0  # by the kernel's clock: a pid alone may be another process by now
+    process_started: int = 0  # by the kernel's clock: the pid may be reused
     version: str = ""
     database: str = ""
     roots: list[str] = field(default_factory=list)
-    given_roots: list[str] | None = None  # those that do not come from the configuration file
+    given_roots: list[str] | None = None  # not from the configuration file
     state: str = "starting"  # starting, catching_up, watching, blocked, waiting, stopped
     why: str = ""  # what it is blocked by or waits for
     since: str = ""  # when that state began
@@ -46,34 +47,35 @@ class Health:
     pending: int = 0  # files known to have something to read
     missing_roots: list[str] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)  # folders, and roots that are none
-    lag_ms: float | None = None  # of the last turn: from the first sign of a change to its commit
+    lag_ms: float | None = None  # of the last slice: from the first sign of a change to its commit
     max_lag_ms: float | None = None  # over the last minutes
     last_read_at: str | None = None
     lines: int = 0
     bytes: int = 0
-    turns: int = 0
+    slices: int = 0
     events: int = 0
     overflows: int = 0
     rescans: int = 0
     storms: int = 0
     rearms: int = 0
     wal_bytes: int = 0
+    wal_reason: str = ""  # why the last checkpoint did not empty the -wal, as far as SQLite says
     errors: int = 0
     last_error: str | None = None
     last_error_at: str | None = None
 
     @property
     def is_late(self) -> bool:
-        """It has not been heard of for too long, though its process is there."""
+        """Its process is there, but it has not written for too long."""
         return self.beat_seconds > 0 and time.time() - self.written > LATE_BEATS * self.beat_seconds
 
     @property
     def was_stopped(self) -> bool:
-        """It was told to end: it was not killed, and gives no reason of its own."""
+        """It was told to stop: it was not killed, and did not end by itself."""
         return self.state == "stopped" and not self.why
 
     def differs(self, other: Health | None) -> bool:
-        """Whether there is something to write: on a disk, not only that it has looked."""
+        """Whether there is something to write. On a disk, rescans alone are not worth a write."""
         if other is None or self.beat_seconds:
             return self != other
         return self != replace(other, rescans=self.rescans, rearms=self.rearms)
@@ -87,7 +89,7 @@ class Health:
 
 
 def runtime_dir() -> Path | None:
-    """The user's runtime folder, if there is one that is only theirs."""
+    """The user's runtime folder, if there is one that only the user can write to."""
     value = os.environ.get("XDG_RUNTIME_DIR", "") or f"/run/user/{os.geteuid()}"
     try:
         found = os.stat(value)
@@ -98,14 +100,15 @@ def runtime_dir() -> Path | None:
 
 
 def health_path(db_path: Path) -> Path:
-    """Where the daemon of that database says how it is: the runtime folder, or beside it."""
-    return _places(db_path)[0]
+    """Where the daemon of that database writes now: the runtime folder, or beside the database."""
+    first, *_ = _places(db_path)
+    return first
 
 
 def _places(db_path: Path) -> list[Path]:
-    """Where a daemon may have said how it is, by what it found: the runtime folder goes at logout.
+    """Where a daemon may have written; the first is where it writes now.
 
-    The first is where one that begins now says it.
+    The runtime folder goes away at logout, and the daemon may have begun before or after that.
     """
     beside = db_path.with_name(db_path.name + ".daemon")
     folder = runtime_dir()
@@ -132,7 +135,7 @@ def write(path: Path, health: Health) -> None:
 
 
 def read(db_path: Path) -> Health | None:
-    """What the last daemon of that database said, whether it lives or not."""
+    """What the last daemon of that database wrote, whether it is alive or not."""
     found = [health for path in _places(db_path) if (health := _read(path)) is not None]
     return max(found, key=lambda health: health.written, default=None)
 
@@ -171,6 +174,7 @@ def process_started(pid: int) -> int:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may hold anything; after it the fields are numbers.
-            return int(file.read().rpartition(b")")[2].split()[19])
+            _, _, fields = file.read().rpartition(b")")
+            return int(fields.split()[START_FIELD])
     except (OSError, IndexError, ValueError):
         return 0

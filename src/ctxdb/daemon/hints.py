@@ -1,7 +1,7 @@
 """What other threads and signal handlers tell the loop, and how they wake it.
 
-A pipe and not a threading.Event: a signal handler may run while its own thread holds the lock
-inside the Event, and would then wait for itself for ever.
+They use a pipe and not a threading.Event: a signal handler may run while its own thread holds the
+lock inside the Event, and would then wait for itself for ever.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Wakeup:
-    """Wakes the one thread that waits; safe from any thread and any signal handler."""
+    """Wakes the one waiting thread; safe from any thread and any signal handler."""
 
     def __init__(self) -> None:
         self._out, self._in = os.pipe()
@@ -27,16 +27,16 @@ class Wakeup:
 
     @property
     def fd(self) -> int:
-        """The end to write to, for signal.set_wakeup_fd."""
+        """The end of the pipe to write to, for signal.set_wakeup_fd."""
         return self._in
 
     def set(self) -> None:
-        """Wake the waiting thread, now or the next time that it waits."""
-        with suppress(BlockingIOError):  # full of wake-ups already
+        """Wake the waiting thread, now or the next time it waits."""
+        with suppress(BlockingIOError):  # the pipe is full of wake-ups already
             os.write(self._in, b"\0")
 
     def wait(self, seconds: float | None) -> bool:
-        """Wait until woken or until the time is over; True when woken."""
+        """Wait until woken or until the time is up; True when woken."""
         timeout = None if seconds is None else max(int(seconds * 1000 + 0.999), 0)
         if not self._poll.poll(timeout):
             return False
@@ -45,7 +45,7 @@ class Wakeup:
         return True
 
     def close(self) -> None:
-        """Let go of the pipe."""
+        """Close the pipe."""
         os.close(self._in)
         os.close(self._out)
 
@@ -63,7 +63,7 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Hints:
-    """Paths that something has happened to, collected by watchdog's threads."""
+    """Paths at which something has happened, collected by watchdog's threads."""
 
     wakeup: Wakeup
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -73,10 +73,10 @@ class Hints:
     events: int = 0
     overflowed: bool = False
     failure: str | None = None
-    woken: bool = False  # the loop knows that there is something
+    woken: bool = False  # the loop was woken and has not taken the hints yet
 
     def add_file(self, path: str) -> None:
-        """A transcript that was made or has changed."""
+        """Add a transcript that was made or has changed."""
         with self.lock:
             self.events += 1
             if path not in self.files:
@@ -84,33 +84,33 @@ class Hints:
             self._wake()
 
     def add_folder(self, path: str) -> None:
-        """A folder that was made or moved here."""
+        """Add a folder that was made or moved here."""
         with self.lock:
             self.events += 1
             self.folders.add(path)
             self._wake()
 
     def add_gone(self, path: str) -> None:
-        """Something that was deleted or moved away."""
+        """Add a file or folder that was deleted or moved away."""
         with self.lock:
             self.events += 1
             self.gone.add(path)
             self._wake()
 
     def overflow(self) -> None:
-        """Events were lost."""
+        """Note that events were lost."""
         with self.lock:
             self.overflowed = True
             self._wake()
 
     def fail(self, reason: str) -> None:
-        """A thread of the watcher has ended."""
+        """Note that a thread of the watcher has ended."""
         with self.lock:
             self.failure = reason
             self._wake()
 
     def forget_failure(self) -> None:
-        """The watcher was stopped on purpose."""
+        """Drop what the watcher's threads said: it was stopped on purpose."""
         with self.lock:
             self.failure = None
 
@@ -120,7 +120,7 @@ class Hints:
             self.wakeup.set()
 
     def take(self) -> Taken:
-        """All that was collected; what comes now is for the next look."""
+        """Take out all that was collected."""
         with self.lock:
             taken = Taken(
                 self.files, self.folders, self.gone, self.events, self.overflowed, self.failure

@@ -1,4 +1,4 @@
-"""What is waiting, into the database: turn after turn, whatever is wrong with file or database."""
+"""Read what is waiting into the database, slice after slice, and try again after any failure."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ctxdb.daemon.database import (
     WAL_BYTES,
@@ -21,20 +22,24 @@ from ctxdb.daemon.health import Health
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.queue import Queue, Waiting
 from ctxdb.daemon.rescan import Rescan
-from ctxdb.daemon.slice import Limits, Turn
+from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.errors import CtxdbError, NewerSchema, is_of_the_machine
 from ctxdb.files.walk import Scan
 from ctxdb.ingest.plan import utc_now
+from ctxdb.store.file_numbers import load_numbers
+
+if TYPE_CHECKING:
+    from ctxdb.files.walk import KnownNumbers
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5
-FIRST_RETRY_SECONDS = 1.0  # of a file that could not be read, for a reason that may pass
+FIRST_RETRY_SECONDS = 1.0  # for a file that could not be read, for a reason that may pass
 MOST_RETRY_SECONDS = 300.0
 
 
 @dataclass(slots=True)
 class Retry:
-    """When a file that could not be read is looked at again though it has not changed."""
+    """When to try a file again that could not be read."""
 
     wait: float
     at: float
@@ -42,23 +47,23 @@ class Retry:
 
 @dataclass(slots=True)
 class Intake:
-    """The queue, the database, and what to do when they do not come together."""
+    """Takes files from the queue and stores what is new in them."""
 
     database: Database
     rescan: Rescan
     health: Health
     log: Log
-    make_turn: Callable[[sqlite3.Connection, Limits], Turn] = Turn
+    make_slice: Callable[[sqlite3.Connection, Limits], Slice] = Slice
     queue: Queue = field(default_factory=Queue)
-    found: Scan | None = None  # a walk whose result the database has not seen yet
-    wants_walk: bool = False  # the database may be another one: everything is to be looked at
-    has_looked: bool = False  # the database has seen a walk since it was opened
-    is_doubtful: bool = False  # another program has changed it: it may be behind a walk that it saw
-    unsettled: bool = False  # what a walk found is not all read yet
+    found: Scan | None = None  # a walk whose result is not stored yet
+    wants_walk: bool = False  # the database may be another one: look at everything
+    has_looked: bool = False  # the result of a walk was stored since the database was opened
+    is_doubtful: bool = False  # another program has changed the database: compare all files again
+    unsettled: bool = False  # not all files that a walk found are read yet
     trouble: Trouble | None = None
     retry_at: float = 0.0
     wait: float = 0.0
-    one_by_one: int = 0  # so many turns take one file: one of them makes a turn fail
+    one_by_one: int = 0  # number of slices that take a single file, to find one that makes it fail
     retries: dict[str, Retry] = field(default_factory=dict)
     wrote_at: float | None = None  # when something was last stored and not yet checkpointed
     unsaved_since: float | None = None  # and when first
@@ -66,7 +71,7 @@ class Intake:
 
     @property
     def has_work(self) -> bool:
-        """True when a turn could do something."""
+        """True when a slice could do something."""
         return (
             self.found is not None
             or len(self.queue) > 0
@@ -75,30 +80,46 @@ class Intake:
         )
 
     def step(self) -> None:
-        """Do one turn, or say why not and when to try again.
+        """Do one slice, or note why it failed and when to try again.
 
-        Raises Outdated or NewerSchema when it is for another version of ctxdb to go on.
+        Raises Outdated or NewerSchema when another version of ctxdb must go on.
         """
         try:
             if not self._is_ready():
-                pass  # nothing can be said of it before everything was looked at
+                pass  # a walk comes first
             elif self.found is not None:
                 self._find(self.found)
             elif len(self.queue):
                 self._take()
             elif self.unsettled:
-                Turn(self.database.conn).settle()
+                Slice(self.database.conn).settle()
                 self.unsettled = False
                 self.database.note()
             self.health.wal_bytes = self.database.wal_bytes()
             self._went_well()
         except (Outdated, NewerSchema):
-            raise  # nothing that waiting would help
+            raise  # waiting would not help
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
 
+    @property
+    def must_compare_all(self) -> bool:
+        """True when a walk must be compared with the database, not with the last walk.
+
+        The database has not seen the result of a walk yet, or another program has changed it.
+        """
+        return not self.has_looked or self.is_doubtful or self.found is not None
+
+    def known_numbers(self) -> KnownNumbers | None:
+        """What the database knows of every file; None when it cannot be read now."""
+        try:
+            return load_numbers(self.database.conn)
+        except sqlite3.Error as e:
+            self._failed(e)
+            return None
+
     def check(self) -> None:
-        """See that the database is still the one that was opened."""
+        """Check that the database is still the one that was opened."""
         try:
             if not self._is_ready():
                 self._went_well()
@@ -109,10 +130,10 @@ class Intake:
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
 
-    # -- turns ---------------------------------------------------------------------------------
+    # -- slices --------------------------------------------------------------------------------
 
     def _is_ready(self) -> bool:
-        """False when the database was opened anew: then everything has to be looked at first."""
+        """False when the database had to be opened again: then a walk comes first."""
         if self.database.is_open:
             changed = self.database.changed()
             if changed is None and self.database.has_other_steps():
@@ -123,49 +144,49 @@ class Intake:
             self._note_error(changed)
             self.database.drop()
         self.database.open()
-        self.rescan.forget()
         self.found = None
         self.has_looked = False
         self.wants_walk = True
         return False
 
     def _find(self, found: Scan) -> None:
-        turn = Turn(self.database.conn)
-        files = turn.find(found)
+        part = Slice(self.database.conn)
+        files = part.find(found)
         self.database.note()
         self.found = None
         self.has_looked = True
-        self.unsettled = self.unsettled or turn.has_changes
+        self.unsettled = self.unsettled or part.has_changes
         self.queue.add_backlog(files, time.monotonic())
-        self._try_later(turn)
+        self._try_later(part)
         for path, why in found.unreadable:
             self.log.trouble(f"unreadable {path}", f"cannot read {path}: {why}")
-        for problem in turn.report.problems:
+        for problem in part.report.problems:
             self.log.trouble(f"file {problem}", f"cannot read {problem}")
 
     def _take(self) -> None:
         waiting = self.queue.take()
         if self.one_by_one > 0:
             self.one_by_one -= 1
-            self.queue.put_back(waiting[1:])
-            del waiting[1:]
-        turn = self.make_turn(self.database.conn, Limits())
+            first, *others = waiting
+            self.queue.put_back(others)
+            waiting = [first]
+        part = self.make_slice(self.database.conn, Limits())
         try:
-            report = turn.take([one.file for one in waiting])
+            report = part.take([one.file for one in waiting])
         except Exception as e:
             if is_of_the_machine(e):
                 self.queue.put_back(waiting)
                 raise
-            self._isolate(waiting, e)  # whatever a file holds, the others go on
+            self._isolate(waiting, e)  # whatever is wrong with one file, the others are read
             return
         self.database.note()
-        unfinished, unreached = set(turn.unfinished), set(turn.unreached)
+        unfinished, unreached = set(part.unfinished), set(part.unreached)
         self.queue.put_off(one for one in waiting if one.file.path in unfinished)
         self.queue.put_back(one for one in waiting if one.file.path in unreached)
         for one in waiting:
-            if one.file.path not in unreached and one.file.path not in turn.failed:
+            if one.file.path not in unreached and one.file.path not in part.failed:
                 self.retries.pop(one.file.path, None)
-        self._try_later(turn)
+        self._try_later(part)
         for problem in report.problems:
             self.log.trouble(f"file {problem}", f"cannot read {problem}")
         if report.lines_read:
@@ -173,14 +194,15 @@ class Intake:
             self._count(report.lines_read, report.bytes_read, waiting, left)
 
     def _isolate(self, waiting: list[Waiting], error: Exception) -> None:
-        """A turn failed for what a file holds: find the one, and leave it for a while."""
-        if len(waiting) > 1:
+        """A slice failed because of one of its files: find that file, and leave it for a while."""
+        first, *others = waiting
+        if others:
             self.queue.put_back(waiting)
             self.one_by_one = len(waiting)
             return
-        path = waiting[0].file.path
-        # Its kind, not its words: they may quote the transcript.
-        text = f"{path}: {type(error).__name__}; left alone for a while"
+        path = first.file.path
+        # The kind of error, not its message: that may quote the transcript.
+        text = f"{path}: {type(error).__name__}; will try again later"
         self._retry(path)
         self._note_error(text)
         self.log.trouble(f"file {path}", text)
@@ -191,7 +213,7 @@ class Intake:
         self.wrote()
         health.lines += lines
         health.bytes += size
-        health.turns += 1
+        health.slices += 1
         health.last_read_at = utc_now()
         done = [one.since for one in waiting if one.file.path not in left and one.is_fresh]
         if done:
@@ -206,27 +228,27 @@ class Intake:
 
     @property
     def retry_file_at(self) -> float:
-        """When the next of them is to be looked at."""
+        """When the next of them is due."""
         return min((one.at for one in self.retries.values()), default=math.inf)
 
     def retry_files(self, now: float) -> None:
-        """Have those looked at again whose time has come."""
+        """Put the files that are due back into the queue."""
         due = [path for path, one in self.retries.items() if one.at <= now]
         files = self.rescan.look_again_at(due)
         self.queue.add(files, now)
         for path in due:
-            self.retries[path].at = math.inf  # until its turn says more
+            self.retries[path].at = math.inf  # until a slice has tried it
         for path in set(due).difference(file.path for file in files):
             del self.retries[path]  # gone
 
     def retry_all_files(self) -> None:
-        """Have all of them looked at again."""
+        """Make all of them due."""
         for one in self.retries.values():
             one.at = 0.0
 
-    def _try_later(self, turn: Turn) -> None:
-        """Look again, at longer and longer intervals, where what was wrong may pass."""
-        for path, may_pass in turn.failed.items():
+    def _try_later(self, part: Slice) -> None:
+        """Note when to try the files again that failed: at longer and longer intervals."""
+        for path, may_pass in part.failed.items():
             self._retry(path, may_pass=may_pass)
 
     def _retry(self, path: str, *, may_pass: bool = True) -> None:
@@ -263,22 +285,23 @@ class Intake:
     # -- the log of SQLite ---------------------------------------------------------------------
 
     def checkpoint(self) -> None:
-        """Keep the -wal small; a reader that stays holds it up, and then the next time does."""
+        """Keep the -wal small. Where SQLite cannot do that now, try again later."""
         self.wrote_at = self.unsaved_since = None
         if not self.database.is_open or self.database.changed() is not None:
             self.check()
             return
         size = self.database.wal_bytes()
-        is_done = not size or self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES)
+        why = self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES) if size else ""
         left = self.health.wal_bytes = self.database.wal_bytes()
-        if left >= WAL_WARN_BYTES:
-            text = f"the database's -wal is {left >> 20} MB: a reader keeps it from being emptied"
+        self.health.wal_reason = why
+        if left >= WAL_WARN_BYTES and why:
+            text = f"the database's -wal is {left >> 20} MB: {why}"
             self.log.trouble("wal", text)
             self._note_error(text)
-        if left >= WAL_BYTES and not is_done:
-            self.wrote()  # try again; what was only not made shorter is written over from now on
+        if left >= WAL_BYTES and why:
+            self.wrote()  # try again
 
     def wrote(self) -> None:
-        """Something was stored, and is to be moved from the log into the database."""
+        """Note that something was stored: a checkpoint must move it from the -wal."""
         self.wrote_at = time.monotonic()
         self.unsaved_since = self.unsaved_since or self.wrote_at

@@ -1,7 +1,7 @@
-"""The daemon's log: one line per event, never a word of a transcript.
+"""The daemon's log: one line per event, never any text of a transcript.
 
-Errors of one kind are told once in half a minute, with how many there were: a full disk must not
-fill what is left of it.
+Errors of one kind are logged once in half a minute, with their number: when the disk is full, the
+log must not fill the rest of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLLOW_SECONDS = 0.3
 
 
 def log_path(db_path: Path) -> Path:
-    """Where the daemon of that database logs to."""
+    """The log file of that database's daemon."""
     value = os.environ.get("XDG_STATE_HOME", "")
     state = Path(value) if value.startswith("/") else Path("~/.local/state").expanduser()
     name = hashlib.blake2b(os.path.realpath(db_path).encode(errors="surrogateescape"))
@@ -32,12 +32,12 @@ def log_path(db_path: Path) -> Path:
 
 
 def lines_of(path: Path, count: int, *, follow: bool) -> Iterator[str]:
-    """The last lines of a log; and then all that come, also when it is rotated."""
+    """The last lines of a log, and with `follow` all later ones, also after a rotation."""
     file = _open(path)
     try:
         yield from file.readlines()[-count:]
         while follow:
-            # Asked before the rest is read: then that is all there was.
+            # Checked before the rest is read: if it is rotated now, that rest is complete.
             is_rotated = not _is_at(path, file.fileno())
             yield from file.readlines()
             if is_rotated and path.exists():
@@ -63,19 +63,19 @@ def _is_at(path: Path, fd: int) -> bool:
 @dataclass(slots=True)
 class _Told:
     at: float
-    since: int = 0  # how often it happened again
+    since: int = 0  # how often it has happened since
 
 
 @dataclass(slots=True)
 class Log:
-    """Appends lines to a file, and to a stream for who watches."""
+    """Appends lines to a file, and to a stream if somebody watches."""
 
     path: Path | None
     stream: TextIO | None = None
     told: dict[str, _Told] = field(default_factory=dict)
 
     def say(self, text: str) -> None:
-        """Write a line. A log that cannot be written is no reason to stop."""
+        """Write a line. If that fails, the daemon goes on without it."""
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         line = f"{stamp} {printable(text)}\n"
         if self.stream is not None:
@@ -87,7 +87,7 @@ class Log:
                 self._append(line.encode(errors="backslashreplace"))
 
     def trouble(self, kind: str, text: str) -> None:
-        """Write a line about something that may happen again and again."""
+        """Write a line about something that may happen many times."""
         now = time.monotonic()
         told = self.told.get(kind)
         if told is not None and now - told.at < QUIET_SECONDS:
@@ -98,7 +98,7 @@ class Log:
         self.say(text + again)
 
     def over(self, kind: str, text: str) -> None:
-        """Say that a trouble is over, if it was told of."""
+        """Write that a trouble is over, if it was logged."""
         if self.told.pop(kind, None) is not None:
             self.say(text)
 

@@ -1,11 +1,13 @@
-"""The loop: wait for a hint or a timer, look, and do a turn.
+"""The loop: wait for a hint or a timer, look at files, and do a slice.
 
-Three ways of noticing change, by how much the events can be trusted:
+There are three modes, by how far the events can be trusted:
 
-- events: hints come within milliseconds; looking by stat, a part of the files at a time, is the
-  safety net
-- polling: no events (limit reached, network file system, watcher failed): looking is all there is
-- storm: so many events that handling them costs more than looking; the watcher is off until calm
+- events: hints come within milliseconds. Looking by stat, a part of the files at a time, finds what
+  events have missed.
+- polling: there are no events (limit reached, network file system, watcher failed). Changes are
+  found only by looking.
+- storm: there are so many events that handling them costs more than looking. The watcher is off
+  until it is calm.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ from ctxdb.daemon.health import Health
 from ctxdb.daemon.hints import Hints, Taken
 from ctxdb.daemon.intake import Intake
 from ctxdb.daemon.logs import Log
-from ctxdb.daemon.rescan import Rescan, Walk
+from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.watch import Watcher
-from ctxdb.files.walk import FoundFile, Scan
+from ctxdb.files.walk import FoundFile
 
 COALESCE_SECONDS = 0.005  # a line is often written in several pieces
 CHECKPOINT_SECONDS = 5.0  # after the last write
 MOST_CHECKPOINT_SECONDS = 30.0  # after the first one, while lines keep coming
 STORM_EVENTS = 500  # in a second
-CALM_FILES = 5  # as few changed between two looks are no storm
+CALM_FILES = 5  # if no more have changed between two looks, there is no storm
 CALM_SECONDS = 2.0
-AGAIN_SECONDS = 30.0  # a storm so soon after the last one is waited for longer
+AGAIN_SECONDS = 30.0  # a storm so soon after the last one: wait longer for calm
 MAX_CALM_SECONDS = 30.0
-REARM_SECONDS = 300.0  # how often events are tried again where there were none
-OVERFLOW_SECONDS = 30.0  # after lost events everything is looked at once more
+REARM_SECONDS = 300.0  # how often to try for events again where there were none
+OVERFLOW_SECONDS = 30.0  # after lost events, look at everything once more
 MAX_REARM_WAIT_SECONDS = 60.0
 GAP_SECONDS = 2.0  # for the watcher to notice a new folder, also on a busy machine
 
@@ -44,9 +46,9 @@ class Rhythm(NamedTuple):
 
     hot: float  # files that changed in the last minutes
     tick: float  # files of the last day, a part of the others, folders, roots, the database
-    walk: float  # everything at once, at least
-    walk_most: float
-    walk_share: float  # of a core: how much of it walks may take
+    walk: float  # everything at once: the shortest pause between two walks
+    walk_most: float  # and the longest
+    walk_share: float  # the share of a core that walks may take
 
 
 RHYTHMS = {
@@ -132,7 +134,7 @@ class Loop:
         self._choose_mode(time.monotonic())
 
     def once(self, most: float) -> None:
-        """Wait for something to do, at most so many seconds, and do it."""
+        """Wait for something to do, at most `most` seconds, and do it."""
         if self.hints.wakeup.wait(min(self._until_next(), most)) and not self.storm.is_on:
             time.sleep(COALESCE_SECONDS)
         now = time.monotonic()
@@ -206,7 +208,7 @@ class Loop:
         self.intake.queue.add(files, now)
 
     def _walk_soon(self, now: float) -> None:
-        """Something has gone, and only a walk can say what: soon, but not again and again."""
+        """Something is gone, and only a walk can say what: walk soon, but not all the time."""
         self.walk_at = min(self.walk_at, max(now + 0.1, self.walked_at + 50 * self.walk_cost))
 
     # -- looking -------------------------------------------------------------------------------
@@ -255,29 +257,31 @@ class Loop:
             self._choose_mode(now)
 
     def _walk(self, now: float) -> None:
-        walk = self.rescan.walk(whole=not self.intake.has_looked or self.intake.is_doubtful)
+        known = None
+        if self.intake.must_compare_all:
+            known = self.intake.known_numbers()
+            if known is None:
+                self.walk_at = self.intake.retry_at
+                return
+        found = self.rescan.walk(known)
         self.health.rescans += 1
-        self.walk_cost, self.walked_at = walk.seconds, now
+        self.walk_cost, self.walked_at = self.rescan.walk_seconds, now
         rhythm = RHYTHMS[self.mode]
-        pause = min(max(walk.seconds / rhythm.walk_share, rhythm.walk), rhythm.walk_most)
+        pause = min(max(self.walk_cost / rhythm.walk_share, rhythm.walk), rhythm.walk_most)
         self.walk_at = now + pause
         if self.look_again_at is not None:
             if now < self.look_again_at:
                 self.walk_at = min(self.walk_at, self.look_again_at)
             else:
                 self.look_again_at = None
-        if walk.found is not None:
-            self._take_in(walk, walk.found, now)
-        if self.mode == "events":
-            self._check_coverage(now)
-
-    def _take_in(self, walk: Walk, found: Scan, now: float) -> None:
         self.health.missing_roots = found.missing_roots
-        if walk.has_gone or not self.intake.has_looked or self.intake.is_doubtful:
+        if found.gone or known is not None:
             self.intake.found = found
             self.intake.is_doubtful = False
         else:
-            self._queue(walk.changed, now)
+            self._queue(found.files, now)
+        if self.mode == "events":
+            self._check_coverage(now)
 
     def _check_coverage(self, now: float) -> None:
         count = self.watcher.count()
@@ -307,7 +311,7 @@ class Loop:
         self.failure = None
         self.rearm_at = None
         self.health.rearms += 1
-        self.armed_at = self.walk_at = now  # what happened in between is seen by looking
+        self.armed_at = self.walk_at = now  # a walk finds what happened in between
         self._choose_mode(now)
 
     def _watcher_failed(self, reason: str, now: float) -> None:

@@ -1,4 +1,4 @@
-"""The daemon from start to end: lock, signals, health, and the loop between them."""
+"""The daemon's life from start to end: lock, signals, health, and the loop between them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ctxdb.config import Config
     from ctxdb.daemon.logs import Log
 
-WRITE_SECONDS = 1.0  # between two writings of the health file, unless the state changes
+WRITE_SECONDS = 1.0  # between two writes of the health file, unless the state changes
 LOCK_SECONDS = 0.25  # between two tries for the lock
 MOST_SECONDS = 60.0  # between two rounds
 MAX_FAILURES = 20  # in a row
@@ -56,11 +56,11 @@ class Daemon:
         on_terminal: bool = False,
         given_roots: list[str] | None = None,
     ) -> None:
-        fingerprint()  # of the version that this process is
+        fingerprint()  # note the version of this process before an upgrade
         self.config = config
         self.log = log
         self.wait = wait
-        self.on_terminal = on_terminal  # then it ends with its terminal
+        self.on_terminal = on_terminal  # it then ends when its terminal is closed
         self.wakeup = Wakeup()
         self.stop_signal = 0
         self.rescan_asked = False
@@ -89,13 +89,13 @@ class Daemon:
     # -- from outside --------------------------------------------------------------------------
 
     def stop(self, number: int = signal.SIGTERM) -> None:
-        """End after this turn. Safe in a signal handler and from any thread."""
+        """End after this slice. Safe in a signal handler and from any thread."""
         self.stop_signal = number
         self.wakeup.set()
 
     def _on_stop(self, number: int, _frame: FrameType | None) -> None:
         if self.stop_signal and number == signal.SIGINT:
-            os._exit(INTERRUPTED)  # asked twice: SQLite takes care of a half-written turn
+            os._exit(INTERRUPTED)  # asked twice: SQLite rolls a half-written slice back
         self.stop(number)
 
     def _on_rescan(self, _number: int, _frame: FrameType | None) -> None:
@@ -105,7 +105,7 @@ class Daemon:
     def _take_signals(self) -> None:
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGINT, self._on_stop)
-        # Whoever has it ignored (nohup) wants it to stay when the terminal goes.
+        # If SIGHUP is ignored (nohup), the daemon must outlive its terminal.
         stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or not self.on_terminal
         signal.signal(signal.SIGHUP, self._on_rescan if stays else self._on_stop)
         signal.set_wakeup_fd(self.wakeup.fd, warn_on_full_buffer=False)
@@ -122,7 +122,7 @@ class Daemon:
             self._beat(force=True)
             if self._open():
                 self._watch(ready)
-            self.health.why = ""  # it was told to end: what it waited for is not the reason
+            self.health.why = ""  # it was told to end; what it waited for is not the reason
         except BaseException as e:
             self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
             raise
@@ -148,7 +148,7 @@ class Daemon:
         return False
 
     def _regain_lock(self) -> None:
-        """Somebody has removed the lock file, and another process may hold a new one."""
+        """Take the lock again: its file was removed, and another process may hold a new one."""
         self.log.say(f"{self.lock.path} was removed; taking the lock again")
         self.lock.release()
         while not self.stop_signal:
@@ -163,7 +163,7 @@ class Daemon:
                 return
 
     def _open(self) -> bool:
-        """Open the database. Who holds it is waited for; anything else is for the user to mend."""
+        """Open the database. Wait while it is locked; raise anything that the user must repair."""
         while not self.stop_signal:
             try:
                 self.database.open()
@@ -184,7 +184,7 @@ class Daemon:
         self._say_state("catching_up")
         self._keep_state()
         gc.collect()
-        gc.freeze()  # what is imported stays: nobody needs to look through it again
+        gc.freeze()  # what is loaded now stays: the collector need not go through it again
         self._beat(force=True)
         self.log.say(f"watching {', '.join(self.config.roots)} for {self.config.db_path}")
         ready()
@@ -212,20 +212,20 @@ class Daemon:
             self._beat()
 
     def _survive(self, error: Exception, failures: int) -> None:
-        """Go on after a bug of ours: the next round looks at everything again."""
-        # Where it happened and of which kind, not its words: they may quote a transcript.
+        """Go on after a bug in ctxdb: the next walk compares everything again."""
+        # The place and the kind of the error, not its message: that may quote a transcript.
         frames = traceback.extract_tb(error.__traceback__)
         where = " < ".join(f"{Path(f.filename).name}:{f.lineno}" for f in reversed(frames[-4:]))
         text = f"{type(error).__name__} at {where}"
         self.health.errors += 1
         self.health.last_error, self.health.last_error_at = text, utc_now()
         self.log.trouble("bug", f"{text}; going on")
-        self.rescan.forget()
+        self.intake.is_doubtful = True
         self.loop.rescan_now()
         self.wakeup.wait(min(2.0**failures / 10, 30.0))
 
     def _end(self) -> None:
-        """Leave nothing behind but a log, and a word that it was meant."""
+        """Close everything, and write that the daemon has stopped."""
         with suppress(OSError):
             self.notifier.send("STOPPING=1")
         self.loop.watcher.disarm()
@@ -234,7 +234,7 @@ class Daemon:
             self._keep_state()
         self.database.drop()
         self.health.state = "stopped"
-        if self.lock.is_kept:  # else it may be another daemon's word that would be replaced
+        if self.lock.is_kept:  # else this could replace the health file of another daemon
             self._beat(force=True)
         self.log.say("stopped" + (f": {self.health.why}" if self.health.why else ""))
         self.lock.release()
@@ -264,7 +264,7 @@ class Daemon:
             self.health.state, self.health.why, self.health.since = state, why, utc_now()
 
     def _keep_state(self) -> None:
-        """What someone who has only the database should know; only when it changes."""
+        """Store in the database what a reader of it should know about the daemon."""
         self._kept_mode = self.health.mode
         names = ("state", "since", "mode", "mode_reason", "version", "last_error")
         facts = {name: getattr(self.health, name) for name in names}
@@ -303,8 +303,8 @@ class Daemon:
                 return
         self._wrote_at = now
         self.health.written, self.health.written_at = time.time(), utc_now()
-        # Each time anew: the runtime folder goes when its user logs out, and comes again.
-        in_runtime = beats.runtime_dir() is not None  # memory, not disk
+        # Asked each time: the runtime folder goes when the user logs out, and comes back.
+        in_runtime = beats.runtime_dir() is not None  # in memory, not on disk
         self.health.beat_seconds = beats.BEAT_SECONDS if in_runtime else 0.0
         self._wrote = _copy(self.health)
         path = beats.health_path(self.config.db_path)
@@ -314,7 +314,7 @@ class Daemon:
             self.log.trouble("health", f"{path}: {e.strerror}")
 
     def _give_memory_back(self) -> None:
-        """After much reading, when it is quiet: a daemon that waits needs little."""
+        """Free memory after much reading: a waiting daemon needs little."""
         with suppress(sqlite3.Error):
             self.database.conn.execute("PRAGMA shrink_memory")
         give_back()

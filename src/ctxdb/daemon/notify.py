@@ -1,7 +1,7 @@
-"""What systemd wants to know of a service, by the socket that it names.
+"""Tell systemd about the service, through the socket that NOTIFY_SOCKET names.
 
 READY=1 when the database is open and events come, WATCHDOG=1 as a sign of life, STOPPING=1 at the
-end. Nothing happens where NOTIFY_SOCKET is not set.
+end. Nothing is sent if NOTIFY_SOCKET is not set.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-SEND_SECONDS = 1.0  # then what is told is let go: the daemon has other things to do
+SEND_SECONDS = 1.0  # then the message is dropped, so that the daemon can go on
 
 
 class Notifier:
@@ -20,12 +20,13 @@ class Notifier:
         self.watchdog_seconds = _watchdog_seconds()
 
     def send(self, message: str) -> None:
-        """Tell systemd; if it does not listen, then not."""
+        """Send a message; do nothing if systemd does not listen."""
         if not self.address.startswith(("/", "@")):
             return
         import socket
 
-        address = "\0" + self.address[1:] if self.address[0] == "@" else self.address
+        is_abstract = self.address.startswith("@")
+        address = "\0" + self.address.removeprefix("@") if is_abstract else self.address
         with (
             suppress(OSError),
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock,
@@ -35,7 +36,7 @@ class Notifier:
 
 
 def _watchdog_seconds() -> float | None:
-    """How often systemd wants a sign of life: half of what it allows."""
+    """How often to send a sign of life: after half the time that systemd allows."""
     allowed = os.environ.pop("WATCHDOG_USEC", "")
     pid = os.environ.pop("WATCHDOG_PID", "")
     if not allowed.isdigit() or int(allowed) == 0 or (pid and pid != str(os.getpid())):

@@ -1,4 +1,4 @@
-"""Starting the daemon in the background, and stopping it."""
+"""Start the daemon in the background, and stop it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ctxdb.daemon.logs import log_path
 from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.lock import current_writer, holds_lock
 
-READY_FD = "CTXDB_READY_FD"  # where a started daemon says that it is ready, or why not
-# What only a daemon takes that hangs or waits, however busy the machine. One that ends is noticed.
+READY_FD = "CTXDB_READY_FD"  # pipe on which a started daemon says that it is ready, or why not
+# Only a daemon that hangs or waits takes so long on a busy machine. One that ends is noticed.
 START_SECONDS = 120.0
 STOP_SECONDS = 120.0
-MOST_DESCRIPTORS = 1 << 16  # that a shell or a script may have left open
+MOST_DESCRIPTORS = 1 << 16  # a shell or a script may have left some open
 
 
 class StartFailed(CtxdbError):
-    """The daemon ended before it was ready; it said why, and with which exit code."""
+    """The daemon ended before it was ready; it gave a reason and an exit code."""
 
     def __init__(self, reason: str, exit_code: int) -> None:
         super().__init__(reason)
@@ -53,7 +53,7 @@ def start(db_path: Path, roots: list[str]) -> int:
     if child == 0:
         _detach(command_line(db_path, roots), theirs, log)
     os.close(theirs)
-    with suppress(ChildProcessError):  # who started us ignores SIGCHLD, and so do we
+    with suppress(ChildProcessError):  # SIGCHLD is ignored, as in the parent process
         os.waitpid(child, 0)
     with os.fdopen(ours, "rb") as pipe:
         told = _read_all(pipe.fileno(), START_SECONDS)
@@ -64,18 +64,18 @@ def start(db_path: Path, roots: list[str]) -> int:
         raise StartFailed(rest, int(word))
     if told == "late":
         raise CtxdbError(f"the daemon is not ready after {START_SECONDS:.0f} s; see {log}")
-    raise CtxdbError(f"the daemon has ended at once; see {log}")
+    raise CtxdbError(f"the daemon ended at once; see {log}")
 
 
 def _detach(words: list[str], ready: int, log: Path) -> NoReturn:
-    """Become a process of no terminal and no session leader, then run the words."""
+    """Become a process without terminal that leads no session, then run the words."""
     try:
         os.setsid()
         if os.fork():
             os._exit(0)
         os.chdir("/")
         os.umask(0o077)
-        # A lock or a pipe of whoever started us would be held for as long as the daemon lives.
+        # The daemon must not hold locks and pipes of the process that started it.
         os.closerange(3, ready)
         os.closerange(ready + 1, MOST_DESCRIPTORS)
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -85,7 +85,7 @@ def _detach(words: list[str], ready: int, log: Path) -> NoReturn:
             os.dup2(fd, target)
         os.set_inheritable(ready, True)
         os.execve(words[0], words, {**os.environ, READY_FD: str(ready)})  # noqa: S606
-    except BaseException as e:  # noqa: BLE001  (nobody above may run twice)
+    except BaseException as e:  # noqa: BLE001  (this is a fork: the caller must not go on in it)
         with suppress(OSError):
             os.write(ready, f"1 cannot start: {e}".encode(errors="replace"))
     finally:
@@ -93,11 +93,12 @@ def _detach(words: list[str], ready: int, log: Path) -> NoReturn:
 
 
 def _read_all(fd: int, seconds: float) -> str:
-    """What the daemon says before it closes its end."""
+    """What the daemon writes before it closes its end of the pipe."""
     give_up = time.monotonic() + seconds
     told = b""
     while (left := give_up - time.monotonic()) > 0:
-        if not select.select([fd], [], [], left)[0]:
+        readable, _, _ = select.select([fd], [], [], left)
+        if not readable:
             continue
         part = os.read(fd, 4096)
         if not part:
@@ -107,7 +108,7 @@ def _read_all(fd: int, seconds: float) -> str:
 
 
 class Announcement:
-    """How a started daemon tells who started it; does nothing for one in the foreground."""
+    """Tells the process that started the daemon; does nothing for a daemon in the foreground."""
 
     def __init__(self) -> None:
         value = os.environ.pop(READY_FD, "")
@@ -115,15 +116,15 @@ class Announcement:
 
     @property
     def is_detached(self) -> bool:
-        """True when someone has started us into the background."""
+        """True when this daemon was started into the background."""
         return self.fd is not None
 
     def ready(self) -> None:
-        """Say that it works."""
+        """Say that the daemon is ready."""
         self._say(f"ready {os.getpid()}")
 
     def failed(self, code: int, reason: str) -> None:
-        """Say why not."""
+        """Say why the daemon could not start."""
         self._say(f"{code} {reason}")
 
     def _say(self, text: str) -> None:

@@ -1,8 +1,8 @@
-"""Running at every login: a systemd user unit, or a launchd agent.
+"""Run the daemon at every login, as a systemd user unit or a launchd agent.
 
-The unit may write to the folders of the database, the log and the health file and nowhere else, has
-no network and no new rights. Where the kernel gives a user's services no such walls, it is written
-without them, and said.
+The systemd unit has a sandbox: it may write only to the folders of the database, the log and the
+health file, and has no network and no new privileges. If the system cannot give a user's service a
+sandbox, the unit is written without it, and `install` says so.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ctxdb.daemon.logs import log_path
 from ctxdb.daemon.process import command_line
 from ctxdb.errors import CtxdbError
 
-# What the daemon goes by, where the one who installs it has set it.
+# Variables that the daemon uses, if they are set when it is installed.
 KEPT_VARIABLES = ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 COMMAND_SECONDS = 120.0
 
@@ -43,11 +43,11 @@ WatchdogSec=300
 Nice=5
 MemoryMax=512M
 NoNewPrivileges=yes
-{walls}
+{sandbox}
 [Install]
 WantedBy=default.target
 """
-WALLS = """\
+SANDBOX = """\
 ProtectSystem=strict
 ReadWritePaths={writable}
 RuntimeDirectory=ctxdb
@@ -72,15 +72,15 @@ class Systemd:
     name: str
     path: Path
     text: str
-    plain_text: str  # without walls
-    folders: tuple[Path, ...]  # which must be there before it starts
+    plain_text: str  # without the sandbox
+    folders: tuple[Path, ...]  # that must be there before it starts
 
     def ask(self) -> None:
-        """Raise when the user's systemd cannot be asked for anything: nobody has logged in, say."""
+        """Raise if the user's systemd does not answer, for instance because there is no login."""
         _run("systemctl", "--user", "show-environment")
 
     def install(self) -> Iterator[str]:
-        """Write, enable and start the unit; say what was done."""
+        """Write, enable and start the unit; yield what was done."""
         for folder in self.folders:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._write(self.text)
@@ -98,7 +98,7 @@ class Systemd:
         yield "To keep it running while you are logged out: loginctl enable-linger"
 
     def uninstall(self) -> Iterator[str]:
-        """Stop, disable and remove the unit; say what was done."""
+        """Stop, disable and remove the unit; yield what was done."""
         if not self.path.exists():
             yield f"Not installed: {self.path}"
             return
@@ -106,7 +106,7 @@ class Systemd:
         try:
             _run("systemctl", "--user", "disable", "--now", self.name)
         except CtxdbError as e:
-            # Nobody is there to ask, perhaps. Without its file it starts no more.
+            # Perhaps the user's systemd does not run. Without its file the unit does not start.
             yield f"Could not be stopped: {e}"
             done = "Removed"
         self.path.unlink()
@@ -116,7 +116,7 @@ class Systemd:
 
     @property
     def link(self) -> Path:
-        """What makes systemd start it at login: made and removed by systemd, if it can be asked."""
+        """The link that makes systemd start it at login; usually systemd makes and removes it."""
         return self.path.parent / "default.target.wants" / self.name
 
     def _write(self, text: str) -> None:
@@ -137,10 +137,10 @@ class Launchd:
         return f"gui/{os.getuid()}"
 
     def ask(self) -> None:
-        """Launchd is always there."""
+        """Do nothing: launchd always runs."""
 
     def install(self) -> Iterator[str]:
-        """Write and load the agent; say what was done."""
+        """Write and load the agent; yield what was done."""
         if self.path.exists():
             _run("launchctl", "bootout", f"{self._domain}/{self.name}", may_fail=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ class Launchd:
         yield f"Started, now and at every login: {self.name}"
 
     def uninstall(self) -> Iterator[str]:
-        """Stop and remove the agent; say what was done."""
+        """Stop and remove the agent; yield what was done."""
         if not self.path.exists():
             yield f"Not installed: {self.path}"
             return
@@ -160,7 +160,7 @@ class Launchd:
 
 
 def service_for(db_path: Path, roots: list[str], system: str = sys.platform) -> Systemd | Launchd:
-    """What to install on this system for that database; raises where there is nothing to."""
+    """The service to install on this system for that database; raises if there is none."""
     name = "ctxdb"
     if db_path != data_dir() / "ctxdb.db":
         digest = hashlib.blake2b(os.fsencode(db_path), digest_size=4)
@@ -171,8 +171,7 @@ def service_for(db_path: Path, roots: list[str], system: str = sys.platform) -> 
     if system.startswith("linux") and shutil.which("systemctl"):
         return _systemd(name, db_path, words)
     raise CtxdbError(
-        "neither systemd nor launchd is here; have your system run this at login:"
-        " ctxdb daemon start"
+        "this system has neither systemd nor launchd; make it run this at login: ctxdb daemon start"
     )
 
 
@@ -193,16 +192,16 @@ def _systemd(name: str, db_path: Path, words: list[str]) -> Systemd:
     return Systemd(
         f"{name}.service",
         home / "systemd/user" / f"{name}.service",
-        UNIT.format(walls=WALLS.format(writable=writable), **facts),
-        UNIT.format(walls="", **facts),
+        UNIT.format(sandbox=SANDBOX.format(writable=writable), **facts),
+        UNIT.format(sandbox="", **facts),
         folders,
     )
 
 
 def _quoted(word: str, dollar: str = "$") -> str:
-    """Write a word as systemd reads it back."""
+    """Quote a word for a systemd unit."""
     if "\n" in word:
-        raise CtxdbError("a path with a line break in it cannot stand in a systemd unit")
+        raise CtxdbError("a systemd unit cannot name a path with a line break in it")
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return '"' + escaped.replace("$", dollar) + '"'
 
@@ -237,6 +236,6 @@ def _run(*words: str, may_fail: bool = False) -> None:
     except (OSError, subprocess.TimeoutExpired) as e:
         raise CtxdbError(f"{' '.join(words)}: {e}") from e
     if done.returncode and not may_fail:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        why = said[-1] if said else f"exit code {done.returncode}"
+        *_, why = ["", *(done.stderr or done.stdout).strip().splitlines()]
+        why = why or f"exit code {done.returncode}"
         raise CtxdbError(f"{' '.join(words)}: {why}")

@@ -1,4 +1,4 @@
-"""One turn of the daemon: a pass over some files, within limits, in one transaction."""
+"""A slice of the daemon's work: a bounded part of some files, read in one transaction."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-# Used by what is below, which loads it when needed: by then an upgrade may have taken its place.
+# ingest.plan loads it when needed. By then an upgrade may have replaced it, so load it now.
 import ctxdb.verify.lines  # noqa: F401
 from ctxdb.files.identity import NotRegular
-from ctxdb.files.walk import FoundFile, Scan, store_path
+from ctxdb.files.walk import FoundFile, Scan, text_of
 from ctxdb.ingest.plan import Work, differs, inodes_of, may_be_edited
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.run import Pass
@@ -26,40 +26,40 @@ if TYPE_CHECKING:
 
     from ctxdb.rules.chunk import Chunk
 
-TURN_BYTES = 4 << 20  # stored in well under a second
-TURN_SECONDS = 0.25
-# What changes with the file, which is then seen: no need to ask again and again.
+SLICE_BYTES = 4 << 20  # stored in well under a second
+SLICE_SECONDS = 0.25
+# These go away only when the file's mode changes, which is noticed: no need to try again.
 LASTING = (errno.EACCES, errno.EPERM)
 
 
 @dataclass(slots=True)
 class Limits:
-    """How much one turn does: a chunk of each file, and no more than this of all."""
+    """How much one slice reads: a chunk of each file, and no more than this of all."""
 
-    bytes: int = TURN_BYTES
-    seconds: float = TURN_SECONDS
+    bytes: int = SLICE_BYTES
+    seconds: float = SLICE_SECONDS
     began: float = field(default_factory=time.monotonic)
 
     def are_reached(self, read: int) -> bool:
-        """True when what is left is for another turn."""
+        """True when the rest is for another slice."""
         return read >= self.bytes or time.monotonic() - self.began >= self.seconds
 
 
-class Turn(Pass):
-    """What is new in some files."""
+class Slice(Pass):
+    """Reads what is new in some files."""
 
     def __init__(self, conn: sqlite3.Connection, limits: Limits | None = None) -> None:
         super().__init__(conn, (), NullProgress())
         self.limits = limits or Limits()
         self.unfinished: list[str] = []  # paths with more to read
-        self.unreached: list[str] = []  # paths that were left for another turn
-        self.failed: dict[str, bool] = {}  # path of what could not be read -> whether that may pass
-        self.put_off: list[FoundFile] = []  # to be compared, while others are found
+        self.unreached: list[str] = []  # paths that were left for another slice
+        self.failed: dict[str, bool] = {}  # path that could not be read -> whether that may pass
+        self.put_off: list[FoundFile] = []  # may have been edited: to be compared later
 
     def find(self, found: Scan) -> list[FoundFile]:
-        """Settle what has come, gone or moved; return the files with something to read.
+        """Store which files have come, gone or moved; return the files with something to read.
 
-        Those that may have been edited are among them: they are compared when it is their turn.
+        Files that may have been edited are among them: the slice that reads them compares them.
         """
         work = self._look(found)
         return [*(one.found for one in work), *self.put_off]
@@ -67,7 +67,7 @@ class Turn(Pass):
     def take(self, files: Sequence[FoundFile]) -> SyncReport:
         """Read on in these files."""
         self.report.files = len(files)
-        paths = {store_path(file.path)[0]: file for file in files}
+        paths = {text_of(file.path): file for file in files}
         known = source_files.load_some(self.conn, paths)
         changed = [(path, file) for path, file in paths.items() if differs(known.get(path), file)]
         if not changed:
@@ -79,7 +79,7 @@ class Turn(Pass):
             by_inode, gone = self._moved(changed, known)
             work: list[Work] = []
             for done, (path, file) in enumerate(changed):
-                # Files that were touched are compared as a whole, and all may have been.
+                # A file that was touched is compared as a whole, and all files may have been.
                 if done and self.limits.are_reached(0):
                     self.unreached += [file.path for _, file in changed[done:]]
                     break
@@ -99,7 +99,7 @@ class Turn(Pass):
         return self.report
 
     def settle(self) -> None:
-        """Say which sessions have no transcript left: known when all that was found is read."""
+        """Mark sessions that have no transcript left. Known only when all found files are read."""
         with write_transaction(self.conn):
             source_files.mark_deleted_sessions(self.conn, self.now)
 
@@ -108,7 +108,7 @@ class Turn(Pass):
     ) -> tuple[
         dict[tuple[int, int], list[source_files.KnownFile]], dict[str, source_files.KnownFile]
     ]:
-        """Known files that are gone and whose inode one of the unknown files has."""
+        """Known files that are gone and whose inode one of the new files has."""
         new = [file for path, file in changed if path not in known]
         gone = {
             item.file.path: item
@@ -118,7 +118,7 @@ class Turn(Pass):
         return inodes_of(gone.values()), gone
 
     def _can_wait(self, item: source_files.KnownFile | None, file: FoundFile) -> bool:
-        """What may have been edited is compared as a whole: that takes its time."""
+        """Put off a file that may have been edited: comparing it as a whole takes long."""
         if item is None or not may_be_edited(item, file.numbers):
             return False
         self.put_off.append(file)
@@ -136,14 +136,14 @@ class Turn(Pass):
             self.failed[one.found.path] = _may_pass(error)
 
     def _is_enough(self, one: Work, found: Chunk) -> bool:
-        """One chunk of each file is enough: the others wait."""
+        """One chunk of each file is enough, because the others wait."""
         if found.at_end:
             return False
         self.unfinished.append(one.found.path)
         return True
 
     def _is_time_to_stop(self, read: int, left: list[Work]) -> bool:
-        # However late it is, a turn brings something: else a slow machine would get nowhere.
+        # A slice reads something even if it is late: else a slow machine would get nowhere.
         if read == 0 or not self.limits.are_reached(read):
             return False
         self.unreached += [work.found.path for work in left]

@@ -1,4 +1,4 @@
-"""How the daemon is, in words."""
+"""The state of the daemon, in words for people and in names for programs."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ STATES = {
     "waiting": "waiting",
 }
 SHOWN_UNREADABLE = 4
+SHOWN_WAL_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
 class DaemonReport:
-    """The daemon of one database."""
+    """The state of one database's daemon."""
 
     health: Health | None  # of the last one, if none is running
     running: bool
 
     def as_dict(self) -> dict[str, object]:
-        """Stable names for programs: all of them, None for what no daemon has told."""
+        """Stable names for programs; always all of them, None for what is not known."""
         told = dict.fromkeys(Health().as_dict()) if self.health is None else self.health.as_dict()
         return {"running": self.running, **told, "state": self.state}
 
     @property
     def state(self) -> str:
-        """Of a daemon that did not say that it ends: killed, whatever it said last."""
+        """The last state that it wrote; killed if it ended without writing that it stopped."""
         if self.health is None:
             return "stopped"
         if self.running or self.health.state == "stopped":
@@ -49,7 +50,7 @@ class DaemonReport:
             return
         if not self.running:
             if self.state == "killed":
-                how = f"it was killed, last heard of {_at(health.written_at)}"
+                how = f"it was killed after {_at(health.written_at)}"
             else:
                 how = f"stopped since {_at(health.written_at)}" + (
                     health.why and f" ({health.why})"
@@ -65,33 +66,34 @@ def _running(health: Health) -> Iterator[str]:
     why = f": {health.why}" if health.why else ""
     yield f"Daemon       {state}{since}{why} (process {health.pid})"
     if health.is_late:
-        yield f"             not heard of since {_at(health.written_at)}: it may hang"
+        yield f"             no sign of life since {_at(health.written_at)}: it may hang"
     yield f"             {health.mode} mode" + (
         f": {health.mode_reason}" if health.mode_reason else f", {health.watches:,} folders watched"
     )
     for root in health.missing_roots:
-        yield f"             waits for {root} to be made"
+        yield f"             waits for {root}, which does not exist yet"
     for path in health.unreadable[:SHOWN_UNREADABLE]:
         yield f"             cannot read {path}; `ctxdb daemon logs` says why"
     if more := health.unreadable[SHOWN_UNREADABLE:]:
-        yield f"             ... nor {len(more):,} more"
+        yield f"             ... and {len(more):,} more"
     lag = "" if health.lag_ms is None else f", lag {health.lag_ms:,.0f} ms"
     most = "" if health.max_lag_ms is None else f" (at most {health.max_lag_ms:,.0f} lately)"
     yield (
-        f"             {health.lines:,} lines in {health.turns:,} rounds,"  # turns are people's
+        f"             {health.lines:,} lines in {health.slices:,} slices,"
         f" {health.pending:,} files waiting{lag}{most}"
     )
     lost = f", lost events {health.overflows:,} times" if health.overflows else ""
     yield f"             {health.events:,} events seen, {health.rescans:,} rescans{lost}"
-    if health.wal_bytes >= 64 << 20:
-        yield f"             the -wal is {human_bytes(health.wal_bytes)}: a reader stays open"
+    if health.wal_bytes >= SHOWN_WAL_BYTES:
+        reason = f": {health.wal_reason}" if health.wal_reason else ""
+        yield f"             the -wal is {human_bytes(health.wal_bytes)}{reason}"
     if health.last_error:
         at = f" at {_at(health.last_error_at)}" if health.last_error_at else ""
         yield f"             last error{at}: {health.last_error}"
 
 
 def _at(timestamp: str) -> str:
-    """As the clock on the wall showed it; people read no UTC anywhere else either."""
+    """Local time, as everywhere else that people read it."""
     return day_and_time(timestamp) or timestamp
 
 

@@ -1,10 +1,9 @@
-"""Events from the file system, as hints: where to look first.
+"""Watch the roots for events, and say which roots cannot be watched.
 
-watchdog does the watching. What it cannot be relied on for is looked after here [watchdog 7.1]:
-a folder beyond the kernel's limit of watches is left out without a word, a root that is deleted and
-made again stays deaf, lost events are only a line in its log, and a root that is a symbolic link
-gives no events at all. Only changes are asked for: opening and closing a file would be told as
-well, and reading transcripts would wake the reader.
+watchdog does the watching. This module makes up for its gaps [watchdog 7.1]: it silently leaves out
+a folder beyond the kernel's limit of watches, it gets no more events from a root that is deleted
+and made again, it reports lost events only in its log, and it gets no events at all from a root
+that is a symbolic link.
 """
 
 from __future__ import annotations
@@ -16,23 +15,11 @@ import platform
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from watchdog.events import (
-    DirCreatedEvent,
-    DirDeletedEvent,
-    DirMovedEvent,
-    FileAttribEvent,
-    FileCreatedEvent,
-    FileDeletedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileSystemEvent,
-    FileSystemEventHandler,
-)
 from watchdog.utils import BaseThread
 
-from ctxdb.files.walk import SUFFIX
+from ctxdb.daemon.events import CHANGES, FOLDERS, LostEvents, NewRootEvents, RootEvents
 from ctxdb.mounts import why_no_events
 
 if TYPE_CHECKING:
@@ -42,17 +29,6 @@ if TYPE_CHECKING:
 
     from ctxdb.daemon.hints import Hints
 
-CHANGES: list[type[FileSystemEvent]] = [
-    FileAttribEvent,  # a file that becomes readable again
-    FileCreatedEvent,
-    FileModifiedEvent,
-    FileMovedEvent,
-    FileDeletedEvent,
-    DirCreatedEvent,
-    DirMovedEvent,
-    DirDeletedEvent,
-]
-FOLDERS: list[type[FileSystemEvent]] = [DirCreatedEvent, DirMovedEvent]
 STOP_SECONDS = 30.0  # a busy machine may not run its threads for a while
 Identity = tuple[int, int]
 
@@ -68,76 +44,8 @@ LIMITS = {
 }
 
 
-class _Handler(FileSystemEventHandler):
-    """Turns events below one root into hints. Runs in watchdog's thread."""
-
-    def __init__(self, root: str, real: str, hints: Hints) -> None:
-        self.root = root
-        self.real = real
-        self.hints = hints
-
-    def dispatch(self, event: FileSystemEvent) -> None:
-        """Note where something happened."""
-        try:
-            self._note(event)
-        except Exception as e:  # noqa: BLE001  (else watchdog's thread would end without a word)
-            self.hints.fail(f"{type(e).__name__} while handling an event")
-
-    def _note(self, event: FileSystemEvent) -> None:
-        kind = event.event_type
-        source = self._path(event.src_path)
-        if event.is_directory:
-            if kind == "created":
-                self.hints.add_folder(source)
-            else:
-                self.hints.add_gone(source)
-                if kind == "moved":
-                    self.hints.add_folder(self._path(event.dest_path))
-            return
-        if source.endswith(SUFFIX):
-            if kind in ("moved", "deleted"):
-                self.hints.add_gone(source)
-            else:
-                self.hints.add_file(source)
-        if kind == "moved":
-            target = self._path(event.dest_path)
-            if target.endswith(SUFFIX):
-                self.hints.add_file(target)
-
-    def _path(self, path: bytes | str) -> str:
-        text = os.fsdecode(path)
-        return text if self.real == self.root else self.root + text[len(self.real) :]
-
-
-class _NewRoot(FileSystemEventHandler):
-    """Tells when a root that is not there may have come."""
-
-    def __init__(self, root: str, hints: Hints) -> None:
-        self.root = root
-        self.hints = hints
-
-    def dispatch(self, _event: FileSystemEvent) -> None:
-        """Have the root looked for."""
-        self.hints.add_folder(self.root)
-
-
-class _LostEvents(logging.Handler):
-    """watchdog says only in its log that the kernel dropped events."""
-
-    def __init__(self, hints: Hints) -> None:
-        super().__init__(logging.WARNING)
-        self.hints = hints
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Have everything looked at."""
-        if "overflow" in str(record.msg):
-            self.hints.overflow()
-        elif record.levelno >= logging.ERROR:
-            self.hints.fail(f"watchdog: {record.msg}")
-
-
 def identity_of(path: str) -> Identity | None:
-    """Which folder a path leads to; None when to none."""
+    """Device and inode of the folder that a path leads to; None when there is none."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -146,7 +54,7 @@ def identity_of(path: str) -> Identity | None:
 
 
 def count_watches() -> int | None:
-    """How many watches the kernel keeps for this process; None where it does not tell."""
+    """The number of watches that the kernel keeps for this process; None if not known."""
     total = 0
     try:
         for name in os.listdir("/proc/self/fdinfo"):
@@ -157,6 +65,20 @@ def count_watches() -> int | None:
     return total
 
 
+class _Watched(NamedTuple):
+    """A root that is watched."""
+
+    watch: ObservedWatch
+    identity: Identity  # of the folder when the watch began
+
+
+class _Awaited(NamedTuple):
+    """A folder above a missing root, watched for the root to be made."""
+
+    watch: ObservedWatch
+    handler: NewRootEvents
+
+
 class Watcher:
     """Watches the roots that can be watched, and says why others cannot."""
 
@@ -164,16 +86,16 @@ class Watcher:
         self.roots = [os.path.abspath(root) for root in roots]
         self.hints = hints
         self.observer: BaseObserver | None = None
-        self.watched: dict[str, tuple[ObservedWatch, Identity]] = {}
-        self.awaited: dict[str, tuple[ObservedWatch, _NewRoot]] = {}  # roots that are not there
+        self.watched: dict[str, _Watched] = {}  # by root
+        self.awaited: dict[str, _Awaited] = {}  # by root that is not there
         self.reasons: dict[str, str] = {}  # why a root is not watched
-        self._log = _LostEvents(hints)
+        self._log = LostEvents(hints)
         self._hook: Any = None
 
     # -- starting and stopping -----------------------------------------------------------------
 
     def arm(self) -> None:
-        """Begin to watch all roots; what cannot be watched is in `reasons`."""
+        """Begin to watch all roots; `reasons` then says which cannot be watched."""
         self.reasons = {}
         if self.observer is None:
             self._start()
@@ -184,8 +106,8 @@ class Watcher:
         from watchdog.observers import Observer
 
         release = platform.release()
-        if release.endswith("-Microsoft"):  # WSL 1; WSL 2 has a kernel of its own
-            self.reasons = dict.fromkeys(self.roots, "WSL 1 does not tell of all changes")
+        if release.endswith("-Microsoft"):  # WSL 1; WSL 2 has its own kernel
+            self.reasons = dict.fromkeys(self.roots, "WSL 1 does not report all changes")
             return
         logger = logging.getLogger("watchdog")
         logger.addHandler(self._log)
@@ -199,7 +121,7 @@ class Watcher:
             self.reasons = dict.fromkeys(self.roots, _why(e))
 
     def disarm(self) -> None:
-        """Stop watching: its threads end."""
+        """Stop watching and end watchdog's threads."""
         self._stop()
         self.reasons = {}
 
@@ -212,7 +134,7 @@ class Watcher:
         if self._hook is not None:
             threading.excepthook, self._hook = self._hook, None
             logging.getLogger("watchdog").removeHandler(self._log)
-            self.hints.forget_failure()  # what its threads said while they ended
+            self.hints.forget_failure()  # its threads may have failed while they ended
 
     def _thread_ended(self, args: threading.ExceptHookArgs) -> None:
         if isinstance(args.thread, BaseThread):
@@ -235,20 +157,20 @@ class Watcher:
         real = os.path.realpath(root)
         try:
             watch = self.observer.schedule(
-                _Handler(root, real, self.hints), real, recursive=True, event_filter=CHANGES
+                RootEvents(root, real, self.hints), real, recursive=True, event_filter=CHANGES
             )
         except FileNotFoundError:
             self._await(root)
         except OSError as e:
             self.reasons[root] = _why(e)
         else:
-            self.watched[root] = (watch, identity)
+            self.watched[root] = _Watched(watch, identity)
             self._await_no_more(root)
 
     def _is_inside_another(self, root: str) -> bool:
-        """An overlapped root needs no events of its own: its files are the outer root's.
+        """True for a root inside another one: its events come from the outer root.
 
-        Of two names of one folder the first by the alphabet counts, as in a scan.
+        Of two names of one folder the first in alphabetical order counts, as in a scan.
         """
         real = os.path.realpath(root)
         for other in self.roots:
@@ -258,7 +180,7 @@ class Watcher:
         return False
 
     def _await(self, root: str) -> None:
-        """Watch the nearest folder that is there, so that a new root is seen at once."""
+        """Watch the nearest existing folder above, so that a new root is seen at once."""
         if self.observer is None:
             return
         above = os.path.dirname(root)
@@ -266,23 +188,24 @@ class Watcher:
             above = os.path.dirname(above)
         real = os.path.realpath(above)
         old = self.awaited.get(root)
-        if old is not None and old[0].path == real and identity_of(real):
+        if old is not None and old.watch.path == real and identity_of(real):
             return
         self._await_no_more(root)
-        handler = _NewRoot(root, self.hints)
-        with suppress(OSError):  # then it is seen by looking
+        handler = NewRootEvents(root, self.hints)
+        with suppress(OSError):  # then the root is found by looking
             watch = self.observer.schedule(handler, real, event_filter=FOLDERS)
-            self.awaited[root] = (watch, handler)
+            self.awaited[root] = _Awaited(watch, handler)
 
     def _await_no_more(self, root: str) -> None:
-        watch, handler = self.awaited.pop(root, (None, None))
-        if watch is None or handler is None or self.observer is None:
+        old = self.awaited.pop(root, None)
+        if old is None or self.observer is None:
             return
-        if any(other == watch for other, _ in self.awaited.values()):  # one folder, several roots
+        # Several roots may wait for one folder.
+        if any(other.watch == old.watch for other in self.awaited.values()):
             with suppress(KeyError):
-                self.observer.remove_handler_for_watch(handler, watch)
+                self.observer.remove_handler_for_watch(old.handler, old.watch)
         else:
-            self._release(watch)
+            self._release(old.watch)
 
     def _release(self, watch: ObservedWatch) -> None:
         if self.observer is not None:
@@ -290,18 +213,19 @@ class Watcher:
                 self.observer.unschedule(watch)
 
     def check_roots(self) -> bool:
-        """Look for roots that have come, gone or been made again; True when any has."""
+        """Look for roots that were made, removed or made again; True when there are any."""
         changed = False
         for root in self.roots:
             identity = identity_of(root)
             held = self.watched.get(root)
-            # By its thread too: a root that is made again may get the inode of the deleted one.
+            # The thread counts too: a root that is made again may get the inode of the deleted one.
             if held is not None and (
-                held[1] != identity
-                or not self._brings_events(held[0])
+                held.identity != identity
+                or not self._brings_events(held.watch)
                 or self._is_inside_another(root)
             ):
-                self._release(self.watched.pop(root)[0])
+                del self.watched[root]
+                self._release(held.watch)
                 held = None
                 changed = True
             if held is None and root not in self.reasons:
@@ -326,17 +250,17 @@ class Watcher:
         )
 
     def count(self) -> int | None:
-        """How many folders the kernel watches for this process; None where it does not tell."""
+        """The number of folders that the kernel watches for this process; None if not known."""
         return count_watches()
 
     def has_gaps(self, folders: Iterable[str], count: int) -> bool:
-        """True when fewer folders are watched than these that are below watched roots."""
+        """True when fewer folders are watched than there are of these below watched roots."""
         tops = tuple(root.rstrip(os.sep) + os.sep for root in self.watched)
         below = sum(1 for path in folders if path in self.watched or path.startswith(tops))
         return count < below
 
     def note_gaps(self) -> None:
-        """The kernel's limit was reached below a root: say so for all of them."""
+        """Give the kernel's limit as the reason for all roots."""
         for root in list(self.watched):
             self.reasons[root] = LIMITS[errno.ENOSPC]
 

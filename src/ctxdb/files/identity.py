@@ -1,13 +1,14 @@
 """Tell what happened to a file since it was last read.
 
-The path is the key; content only validates. ``mark`` is a hash over the head of the file and the
-bytes just before the offset we stopped at, so "is this still the file we read, up to where we read
-it" needs two small reads however large the file is. Inodes alone do not answer that: ext4 gives the
+The path is the key; the content only validates. ``mark`` is a hash over the first bytes of the file
+and the bytes just before the offset where reading stopped. So two small reads show whether this is
+still the file that was read, however large it is. Inodes alone do not show that: ext4 gives the
 inode of a deleted file to the next one created (6 times out of 6), and an atomic rewrite changes
-the inode without changing a byte. The head alone does not either: a resumed session starts with a
-copy of the older one. Head and tail together were wrong in 0 of 20,000 random edits.
+the inode without changing a byte. The first bytes alone do not show it either: a resumed session
+starts with a copy of the older one. Both together were wrong in 0 of 20,000 random edits.
 
-Everything is decided on an open descriptor, so that what was judged is what will be read.
+Everything is decided on an open descriptor, so that the file that was judged is the one that is
+read.
 """
 
 from __future__ import annotations
@@ -25,20 +26,21 @@ HEAD_BYTES = 1024
 TAIL_BYTES = 256
 MARK_BYTES = 16
 
-# O_NONBLOCK: opening a FIFO must not wait for a writer. O_NOCTTY: nor may a terminal become ours.
+# O_NONBLOCK: opening a FIFO must not wait for a writer. O_NOCTTY: a terminal that is opened must
+# not become the one that controls this process.
 _OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
-# What open() says about a symlink (ELOOP; EMLINK on BSD), a socket or a device without driver.
+# What open() returns for a symlink (ELOOP; EMLINK on BSD), a socket or a device without driver.
 _NOT_REGULAR_ERRNOS = frozenset({errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.ENODEV})
 
 
 class NotRegular(OSError):
-    """The path is a symlink, folder, FIFO, socket or device: not something to tail."""
+    """The path is a symlink, folder, FIFO, socket or device, not a regular file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the database remembers of a file."""
+    """What the database knows about a file."""
 
     path: str
     dev: int
@@ -46,7 +48,7 @@ class Known:
     size: int
     mtime_ns: int
     ctime_ns: int
-    offset: int  # bytes taken in, always just after a newline
+    offset: int  # bytes read, always just after a newline
     mark: bytes | None  # mark_of(fd, offset) at that time
 
 
@@ -55,13 +57,13 @@ class Verdict(Enum):
 
     UNCHANGED = "unchanged"  # nothing to read
     APPENDED = "appended"  # the same file up to the offset: read on from there
-    REWRITTEN = "rewritten"  # not what we read: start again at 0
+    REWRITTEN = "rewritten"  # another file than the one that was read: start again at 0
 
 
 def same_stat(known: Known, found: FoundFile) -> bool:
-    """True when stat alone proves that nothing happened: no need to open the file.
+    """True when stat alone proves that nothing has changed: no need to open the file.
 
-    ctime is part of it because mtime can be set back and ctime cannot.
+    ctime counts because mtime can be set back and ctime cannot.
     """
     return (
         known.size == found.size
@@ -72,42 +74,41 @@ def same_stat(known: Known, found: FoundFile) -> bool:
     )
 
 
-def mark_of(fd: int, offset: int) -> bytes:
+def mark_of(fd: int, offset: int, start: int = 0) -> bytes:
     """Hash the first 1024 and the last 256 bytes before ``offset`` (fewer where there are fewer).
 
-    Both lengths follow from the offset, so a file that ends too early gives another mark.
+    Both lengths follow from the offset, so a file that ends too early gives another mark. With a
+    ``start`` the mark is of the bytes from there on, and differs from that of any other start.
     """
-    digest = blake2b(digest_size=MARK_BYTES)
-    digest.update(pread(fd, min(HEAD_BYTES, offset), 0))
-    tail = min(TAIL_BYTES, offset)
+    digest = blake2b(b"%d" % start if start else b"", digest_size=MARK_BYTES)
+    digest.update(pread(fd, min(HEAD_BYTES, offset - start), start))
+    tail = min(TAIL_BYTES, offset - start)
     digest.update(pread(fd, tail, offset - tail))
     return digest.digest()
 
 
 def judge(known: Known, now: os.stat_result, fd: int) -> Verdict:
-    """Decide on ``now`` = ``os.fstat(fd)`` and, where stat proves nothing, on the content mark."""
+    """Decide by ``now`` = ``os.fstat(fd)`` and, if that proves nothing, by the content mark."""
     before = (known.dev, known.ino, known.size, known.mtime_ns, known.ctime_ns)
     if before == numbers_of(now):
         return Verdict.UNCHANGED
     if not _still_holds(known, now, fd):
         return Verdict.REWRITTEN
-    # All bytes up to the offset are the ones we read. What lies beyond it (perhaps half a line,
-    # perhaps changed since) was never taken in, so reading on is right whatever is there.
+    # All bytes up to the offset are those that were read. What follows (perhaps half a line,
+    # perhaps changed since) was never read, so reading on is right whatever it is.
     return Verdict.APPENDED if now.st_size > known.offset else Verdict.UNCHANGED
 
 
 def is_renamed(known_of_vanished_path: Known, now: os.stat_result, fd: int) -> bool:
     """True when the file of a path that is gone is the one now open under another path.
 
-    The mark guards against inode reuse; a file of which nothing was read has nothing to compare,
-    and nothing to lose by being new.
+    The mark guards against inode reuse. A file of which nothing was read has nothing to compare,
+    and nothing is lost if it counts as new.
     """
     known = known_of_vanished_path
-    return (
-        known.offset > 0
-        and (known.dev, known.ino) == numbers_of(now)[:2]
-        and _still_holds(known, now, fd)
-    )
+    dev, ino, *_ = numbers_of(now)
+    is_same_inode = (known.dev, known.ino) == (dev, ino)
+    return known.offset > 0 and is_same_inode and _still_holds(known, now, fd)
 
 
 def open_regular(path: str | bytes) -> int:

@@ -1,20 +1,20 @@
-"""One line of bytes to JSON objects, without ever raising.
+"""Parse one line of bytes into JSON objects, without ever raising.
 
 The common case is ``orjson.loads`` and a type check. orjson is stricter than the program that
-writes transcripts, so a line it refuses goes down a ladder, one rung at a time:
+writes transcripts, so a line that it refuses is tried in other ways, one after another:
 
-1. padding: NUL blocks a crash left before or behind the record, a byte order mark;
-2. bytes that are no UTF-8 become U+FFFD;
-3. halves of surrogate pairs, which JavaScript writes when it cuts an emoji in two, become U+FFFD;
-4. the standard library's parser, which takes raw control characters, NaN and Infinity (become
-   null), and several objects glued on one line, each with its exact place;
-5. a ``Bad`` with a short, stable reason.
+1. without padding: NUL blocks that a crash left before or after the record, a byte order mark;
+2. with U+FFFD for bytes that are not UTF-8;
+3. with U+FFFD for halves of surrogate pairs, which JavaScript writes when it cuts an emoji in two;
+4. by the standard library's parser, which accepts raw control characters, NaN and Infinity (they
+   become null), and several objects on one line, each with its exact place;
+5. if all fails, the result is a ``Bad`` with a short, stable reason.
 
-Numbers: integers that do not fit 64 bits come back as floats (orjson does that from 2**64 on), and
-numbers too large for a float as null. Two things orjson lets through could only be found by going
-over every line a second time: integers from 2**63 to 2**64 - 1, which sqlite3 cannot bind, and
-nesting of 250 to 1024 levels, which ``orjson.dumps`` refuses. ``tame`` mends both, for the caller
-that has met one.
+Numbers: integers that do not fit 64 bits become floats (orjson does that from 2**64 on), and
+numbers too large for a float become null. orjson lets two things through that could only be found
+by going over every line a second time: integers from 2**63 to 2**64 - 1, which sqlite3 cannot bind,
+and nesting of 250 to 1024 levels, which ``orjson.dumps`` refuses. A caller that meets one of them
+calls ``tame``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import orjson
 
 MAX_DEPTH = 250  # orjson.dumps stops at 254 levels, and callers wrap what they store
 MAX_GLUED = 1000  # objects on one line; 6 lines with two were seen in 154,007
-BIG_LINE_BYTES = 1 << 20  # from here on a line is weighed before it is parsed
+BIG_LINE_BYTES = 1 << 20  # for longer lines the memory is estimated before they are parsed
 MAX_PARSED_BYTES = 128 << 20  # 16 MiB of empty lists would be 360 MB of Python objects
 
 _INT64_MIN = -(2**63)
@@ -43,7 +43,7 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _ESCAPE_BYTES = 6
 _BACKSLASH = 0x5C
 _CONTROL = re.compile(rb"[\x00-\x1f]")
-# To the end of the line where it is not closed: else every quote in it would be tried in turn.
+# A string that is not closed matches to the end of the line: else each quote in it would be tried.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 
 # Notes in the order they are reported.
@@ -55,7 +55,7 @@ _NOTES = (
     "surrogates",
     "nan",
     "glued",
-    "trailing",  # something behind the last whole object that is none
+    "trailing",  # something after the last whole object that is no object
 )
 
 _loads = orjson.loads
@@ -66,12 +66,12 @@ class Parsed:
     """The objects of a line: one, or several that were glued together."""
 
     objects: list[tuple[int, int, dict[str, Any]]]  # start within the line, length, object
-    note: str = ""  # what had to be mended, comma-joined; '' for nearly every line
+    note: str = ""  # what had to be repaired, comma-joined; '' for nearly every line
 
 
 @dataclass(slots=True)
 class Bad:
-    """A line with nothing to take from it."""
+    """A line from which nothing can be read."""
 
     # not_json, not_object, torn (begins like an object, is not whole), too_deep, nul_only,
     # too_many_values, too_many_objects
@@ -79,7 +79,7 @@ class Bad:
 
 
 def parse_plain(data: bytes) -> dict[str, Any] | None:
-    """The object that a line is; None for a line that `parse` must look at."""
+    """The object of an ordinary line; None for a line that needs `parse`."""
     if len(data) > BIG_LINE_BYTES and _too_heavy(data):
         return None
     try:
@@ -90,9 +90,9 @@ def parse_plain(data: bytes) -> dict[str, Any] | None:
 
 
 def parse(data: bytes) -> Parsed | Bad | None:
-    """Parse one line without its newline. None for a blank one. Never raises.
+    """Parse one line without its newline. None for a blank line. Never raises.
 
-    Every string that comes back encodes to UTF-8.
+    Every string in the result can be encoded as UTF-8.
     """
     size = len(data)
     if size > BIG_LINE_BYTES and _too_heavy(data):
@@ -109,8 +109,8 @@ def parse(data: bytes) -> Parsed | Bad | None:
 def tame(value: Any) -> Any:
     """A copy that sqlite3 can bind, ``orjson.dumps`` can write and pickle can carry.
 
-    Integers beyond 64 bits become floats, NaN and Infinity None, lone surrogates U+FFFD, and what
-    lies deeper than MAX_DEPTH levels None.
+    Integers beyond 64 bits become floats, NaN and Infinity become None, lone surrogates become
+    U+FFFD, and values deeper than MAX_DEPTH levels become None.
     """
     return _tame(value, 1, set())
 
@@ -121,8 +121,8 @@ def _mend(data: bytes) -> Parsed | Bad | None:
     if start == end:
         return Bad("nul_only") if b"\x00" in data else None
     body = data[start:end]
-    # As long as the whole line is one object, bytes are mended and orjson reads them: the standard
-    # library needs four times the memory, which counts for a line of 16 MiB.
+    # If the whole line is one object, its bytes are repaired and orjson reads them: the standard
+    # library needs four times the memory, which matters for a line of 16 MiB.
     clean = _as_utf8(body)
     if clean is not body:
         notes.add("invalid_utf8")
@@ -164,7 +164,7 @@ def _try(data: bytes | bytearray) -> Any:
 
 
 def _trim(data: bytes, notes: set[str]) -> tuple[int, int]:
-    """The range of ``data`` that is left without NULs, white space and byte order mark."""
+    """The range of ``data`` without NULs, white space and byte order mark at its ends."""
     end = len(data.rstrip(_PADDING))
     start = end - len(data[:end].lstrip(_PADDING))
     if data.startswith(_BOM, start):
@@ -177,7 +177,7 @@ def _trim(data: bytes, notes: set[str]) -> tuple[int, int]:
 
 
 def _as_utf8(data: bytes) -> bytes:
-    """The same bytes if they are UTF-8, else with U+FFFD in place of what is not."""
+    """The same bytes if they are UTF-8, else a copy with U+FFFD in place of what is not."""
     try:
         data.decode()
     except UnicodeDecodeError:
@@ -188,7 +188,7 @@ def _as_utf8(data: bytes) -> bytes:
 def _without_lone_surrogates(data: bytes) -> bytearray | None:
     r"""Put ``\ufffd`` in place of every half of a surrogate pair; None if there is none."""
     mended: bytearray | None = None
-    high = -1  # where a first half stands that still waits for its second
+    high = -1  # offset of a first half whose second half has not come yet
     for match in _SURROGATE_ESCAPE.finditer(data):
         at = match.start()
         slashes = at
@@ -213,7 +213,7 @@ def _without_lone_surrogates(data: bytes) -> bytearray | None:
 
 def _take_apart(body: bytes, offset: int, notes: set[str]) -> Parsed | Bad:
     """Read as many whole objects as ``body`` begins with, by the standard library's rules."""
-    # Not replace: surrogateescape can be undone, so that places can be told in bytes.
+    # Not replace: surrogateescape can be undone, so that places can be given in bytes.
     text = body.decode("utf-8", "surrogateescape")
     decoder = _decoder(notes)
     objects: list[tuple[int, int, dict[str, Any]]] = []
@@ -248,7 +248,7 @@ def _take_apart(body: bytes, offset: int, notes: set[str]) -> Parsed | Bad:
     if _CONTROL.search(body):
         notes.add("control_chars")
     if "invalid_utf8" in notes:
-        notes.discard("surrogates")  # they are the bad bytes, escaped
+        notes.discard("surrogates")  # they are the bad bytes, as surrogateescape writes them
     return Parsed(objects, _joined(notes))
 
 
@@ -256,8 +256,8 @@ def _decoder(notes: set[str]) -> json.JSONDecoder:
     def constant(_: str) -> None:
         notes.add("nan")
 
-    # strict=False takes raw control characters inside strings. Integers are read by hand because
-    # int() refuses more than 4300 digits.
+    # strict=False accepts raw control characters inside strings. Integers are read by _integer
+    # because int() refuses more than 4300 digits.
     return json.JSONDecoder(strict=False, parse_constant=constant, parse_int=_integer)
 
 
@@ -317,10 +317,10 @@ def _joined(notes: set[str]) -> str:
 
 
 def _too_heavy(data: bytes) -> bool:
-    """True when the line would take more than MAX_PARSED_BYTES once parsed, its text aside."""
+    """True when the parsed line would take more than MAX_PARSED_BYTES, without its text."""
     if _weight(data) <= MAX_PARSED_BYTES:
         return False
-    # Punctuation inside strings is only text: weigh what stands between them.
+    # Punctuation inside strings is only text: count what is between them.
     weight = at = 0
     for string in _STRING.finditer(data):
         weight += _weight(data[at : string.start()])

@@ -1,19 +1,22 @@
 r"""Complete lines, and only complete lines, from an open file.
 
-A line is complete when its newline is on disk; until then it is not there. Lines end at ``\n`` and
+A line is complete when its newline is on disk. Until then it is not read. Lines end at ``\n`` and
 nowhere else: ``bytes.splitlines`` also ends them at ``\r``, ``str.splitlines`` at U+2028, and both
-may stand inside JSON.
+may be inside JSON.
 
-The common case is one ``pread`` and a slice per line. A line longer than the block goes the slow
-way, in a few passes over the descriptor, each with bounded memory: find the newline, find the runs
-of base64, read what lies between them. Images and documents are not stored anyway, so a line of
-40 MB that is one screenshot becomes a short line that parses, with the text
-``ctxdb-cut-base64:<characters>`` in place of the picture; and of the NULs that a crash has left at
-an end, one is kept. What is still too long after that is passed over and reported with its exact
-place and length.
+The common case is one ``pread`` and a slice per line. A line longer than the block is read in a few
+passes over the descriptor, each with bounded memory: find the newline, find the runs of base64,
+read what is between them. Images and documents are not stored anyway, so a line of 40 MB that is
+one screenshot becomes a short line that parses, with the text ``ctxdb-cut-base64:<characters>`` in
+place of the picture. Of the NULs that a crash has left at an end, one is kept. A line that is still
+too long after that is skipped and reported with its exact place and length.
 
 What a line becomes depends on its own length alone, never on block size, on where a block began
 or on how the file grew. Only ``pread`` is used: mmap of a file that shrinks is a SIGBUS.
+
+An unfinished last line may be 300 MB long and grow by a few bytes at a time. So an empty block says
+how far that line was searched for its newline, and the next read does not search there again. The
+mark shows that it is still the same line: it may have been cut off and another one begun.
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from ctxdb.files.identity import pread
+from ctxdb.files.identity import mark_of, pread
 
 WANT_BYTES = 256 << 10  # still in cache when it is parsed: 4 MiB is 10 % slower over all
 MAX_LINE_BYTES = 16 << 20  # parsing 64 MiB of nested lists takes 2 GB
@@ -30,7 +34,8 @@ LONG_LINE_BYTES = 4 << 20  # up to here a line is given as it is, base64 and all
 MAX_LINES = 20_000  # in a block: a MiB of bare newlines would be 120 MB of tuples
 HEAD_BYTES = 64 << 10  # of an oversize line, for the record
 RUN_BYTES = 64 << 10  # base64 longer than this is cut from long lines
-STEP_BYTES = 1 << 20  # how much is looked at at once while searching for a newline
+STEP_BYTES = 1 << 20  # how much is read at a time while searching for a newline
+UNFINISHED_BYTES = 1 << 20  # a shorter unfinished line is searched again: that takes 0.1 ms
 
 Line = tuple[int, int, bytes]
 """(start in the file, length with its newline, bytes without the newline). Cut lines hold fewer
@@ -43,24 +48,45 @@ _CAPITAL = re.compile(rb"[A-Z]")
 _ESCAPE_LETTERS = 5
 
 
+class Unfinished(NamedTuple):
+    """The searched part of a long unfinished line."""
+
+    searched: int  # offset before which it has no newline
+    mark: bytes  # of the file from the line's start up to there
+
+
 @dataclass(slots=True)
 class Block:
     """Lines that follow each other without a gap, up to ``end``."""
 
     lines: list[Line]
     oversize: list[Line]  # too long to parse; data is the first 64 KiB at most
-    end: int  # offset just after the last line taken
+    end: int  # offset just after the last line read; where the block began if there is none
+    unfinished: Unfinished | None = None  # the line at `end`, if there is only a long part of one
+
+    @property
+    def is_empty(self) -> bool:
+        """True when there is no complete line."""
+        return not self.lines and not self.oversize
 
 
 def read_block(
-    fd: int, offset: int, want_bytes: int = WANT_BYTES, max_line: int = MAX_LINE_BYTES
-) -> Block | None:
+    fd: int,
+    offset: int,
+    want_bytes: int = WANT_BYTES,
+    max_line: int = MAX_LINE_BYTES,
+    *,
+    unfinished: Unfinished | None = None,
+) -> Block:
     """Read the complete lines that begin at ``offset``, about ``want_bytes`` of them.
 
-    None when no complete line is there. A line over 4 MiB comes in a block of its own, with long
-    base64 cut out; one that is over ``max_line`` even so comes in ``oversize``.
+    The block is empty when there is no complete line. A line over 4 MiB comes in a block of its
+    own, with long base64 cut out; one that is over ``max_line`` even so comes in ``oversize``.
+    ``unfinished`` is that of an earlier empty block at this offset.
     """
     whole = min(LONG_LINE_BYTES, max_line)
+    if unfinished is not None and unfinished == _unfinished(fd, offset, unfinished.searched):
+        return _long_line(fd, offset, unfinished.searched, whole, max_line)
     chunk = os.pread(fd, want_bytes, offset)
     lines: list[Line] = []
     add = lines.append
@@ -81,23 +107,23 @@ def read_block(
     if lines:
         return Block(lines, [], offset + at)
     if not chunk:
-        return None
+        return Block([], [], offset)
     searched = offset + (newline if newline >= 0 else len(chunk))
     return _long_line(fd, offset, searched, whole, max_line)
 
 
-def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) -> Block | None:
+def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) -> Block:
     """The one line at ``start``, known to hold no newline before ``searched``."""
-    newline = find_newline(fd, searched)
-    if newline < 0:
-        return None
+    is_there, newline = _search(fd, searched)
+    if not is_there:
+        return Block([], [], start, _unfinished(fd, start, newline))
     length = newline + 1 - start
     keep = [(start, newline)]
     notes: list[bytes] = []
     if newline - start > whole:
         first, last = _without_nuls(fd, start, newline)
         keep, notes = _without_base64(fd, first, last)
-        # One NUL at an end stands for all of them: the parser says that there were some.
+        # One NUL at an end is kept for all of them: the parser then says that there were some.
         if first > start:
             keep, notes = [(start, start + 1), *keep], [b"", *notes]
         if last < newline:
@@ -106,17 +132,32 @@ def _long_line(fd: int, start: int, searched: int, whole: int, max_line: int) ->
             head = pread(fd, min(HEAD_BYTES, newline - start), start)
             return Block([], [(start, length, head)], newline + 1)
     data = _join(fd, keep, notes)
-    return Block([(start, length, data)], [], newline + 1) if data is not None else None
+    if data is None:
+        return Block([], [], start)
+    return Block([(start, length, data)], [], newline + 1)
+
+
+def _unfinished(fd: int, start: int, searched: int) -> Unfinished | None:
+    """How to recognize a line that has no newline up to ``searched``; None if it is short."""
+    if searched - start < UNFINISHED_BYTES:
+        return None
+    return Unfinished(searched, mark_of(fd, searched, start))
 
 
 def find_newline(fd: int, at: int) -> int:
     """Offset of the first newline at or after ``at``; -1 when there is none."""
+    is_there, newline = _search(fd, at)
+    return newline if is_there else -1
+
+
+def _search(fd: int, at: int) -> tuple[bool, int]:
+    """Whether there is a newline at or after ``at``, and its offset or that of the file's end."""
     while chunk := os.pread(fd, STEP_BYTES, at):
         found = chunk.find(b"\n")
         if found >= 0:
-            return at + found
+            return True, at + found
         at += len(chunk)
-    return -1
+    return False, at
 
 
 def _without_nuls(fd: int, start: int, end: int) -> tuple[int, int]:
@@ -142,7 +183,7 @@ def _without_base64(fd: int, start: int, end: int) -> tuple[list[tuple[int, int]
     for first, b in _runs(fd, start, end):
         escaped = first > start and pread(fd, 1, first - 1) == b"\\"
         a = first + _ESCAPE_LETTERS if escaped else first
-        # 64 kB of real base64 hold a capital letter. A hex dump or a row of x is somebody's text.
+        # 64 kB of real base64 hold a capital letter. A hex dump or a row of x is text.
         if not _CAPITAL.search(pread(fd, RUN_BYTES, a)[: b - a]):
             continue
         keep.append((start, a))
@@ -155,12 +196,12 @@ def _without_base64(fd: int, start: int, end: int) -> tuple[list[tuple[int, int]
 def _runs(fd: int, start: int, end: int) -> list[tuple[int, int]]:
     """Every run of base64 letters in ``start..end`` that is longer than RUN_BYTES.
 
-    Such a run lies across at least one multiple of RUN_BYTES, so only the words at the window
-    edges are looked at: ordinary text costs next to nothing.
+    Such a run crosses at least one multiple of RUN_BYTES, so only the words at the window edges
+    are looked at: ordinary text costs next to nothing.
     """
     runs: list[tuple[int, int]] = []
     before = b""
-    open_at = -1  # where the run that reaches into this window began
+    open_at = -1  # start of the run that reaches into this window
     for at in range(start, end, RUN_BYTES):
         window = pread(fd, min(RUN_BYTES, end - at), at)
         match = _RUN.match(window)

@@ -1,13 +1,16 @@
-"""Find every transcript below the roots, and say what could not be looked at.
+"""Find the files below some roots that are not as they are known.
 
-The walk is a plain stat walk, any depth, because the layout has changed five times and will change
-again: every regular file that ends in ``.jsonl`` is a transcript, except a workflow's
-``journal.jsonl``. Symbolic links below a root are never followed (a link to ``.`` would not end, a
-link out of the root would read what nobody asked for); a root itself may be a link, since its owner
-named it. Nothing is opened here, so a FIFO called ``x.jsonl`` cannot block.
+This is the only code that walks folders: `ctxdb sync`, the check for new lines before a query and
+the daemon all use it. It looks at every file by stat, at any depth. A file whose stat is as known
+costs nothing more, neither time nor memory, so that 200,000 unchanged files stay cheap. This module
+also loads fast, because a query waits for it.
 
-What a scan did *not* see is as important as what it saw: a file may be called vanished only when
-the folder it stood in was really listed. ``covers`` answers that.
+Symbolic links below a root are never followed: a link to ``.`` would not end, and a link out of the
+root would read what was not asked for. A root itself may be a link, because its owner named it.
+Nothing is opened here, so a FIFO called ``x.jsonl`` cannot block.
+
+What a scan did *not* see is as important as what it saw. A file has vanished only if the folder it
+was in was really listed. ``covers`` answers that.
 """
 
 from __future__ import annotations
@@ -15,23 +18,21 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Mapping
+
+    Numbers = tuple[int, int, int, int, int]  # dev, ino, size, mtime_ns, ctime_ns: see numbers_of
+    KnownNumbers = dict[str, Numbers | None]  # by path; None: to be looked at in any case
+    IsWanted = Callable[[str], bool]  # by file name
+    LookUp = Callable[[str, None], Numbers | None]  # KnownNumbers.get or .pop
 
 _LARGEST = 2**63 - 1
-SUFFIX = ".jsonl"
-JOURNAL = "journal.jsonl"  # a workflow's own log: started/result records, no conversation
-AGENT_PREFIXES = ("agent-", "agent_")
-WORKFLOW_PREFIX = "wf_"
 
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-
-# What has to be escaped in a path before it can stand in a TEXT column and be read back: bytes that
-# are no UTF-8 (surrogateescape puts them at U+DC80..DCFF), control characters, and a backslash that
-# would make the name look as if it had been escaped.
+# What has to be escaped in a path before it can be put into a TEXT column and be read back: bytes
+# that are not UTF-8 (surrogateescape puts them at U+DC80..DCFF), control characters, and a
+# backslash that would make the name look as if it had been escaped.
 _TO_ESCAPE = re.compile(r"[\x00-\x1f\x7f\udc80-\udcff]|\\(?=x[0-9a-f]{2})")
 
 _KINDS = (
@@ -42,9 +43,8 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """One transcript and what ``lstat`` said about it."""
+class FoundFile(NamedTuple):
+    """One file and what ``lstat`` said about it."""
 
     path: str  # os.fsdecode'd: may hold surrogate escapes, see store_path
     root: str
@@ -55,89 +55,116 @@ class FoundFile:
     ctime_ns: int
 
     @property
-    def numbers(self) -> tuple[int, int, int, int, int]:
-        """As numbers_of gives them."""
+    def numbers(self) -> Numbers:
+        """The last five fields, as numbers_of returns them."""
         return self.dev, self.ino, self.size, self.mtime_ns, self.ctime_ns
 
 
-@dataclass(frozen=True, slots=True)
-class Role:
-    """What a transcript's place and name say about it, before a line of it is read."""
+class Folder(NamedTuple):
+    """A folder inside a listed one."""
 
-    session_id: str | None  # a uuid file name, or the uuid folder an agent's file is in
-    agent_id: str | None  # the <id> of agent-<id>.jsonl or agent_<id>.jsonl
-    workflow_run: str | None  # the name of the wf_... folder
+    path: str
+    identity: tuple[int, int]  # st_dev, st_ino
+    mtime_ns: int
 
 
-@dataclass(slots=True)
 class Scan:
-    """All that one walk saw and did not see. Paths are absolute, roots as given (not resolved)."""
+    """What one walk saw and what it did not see. Paths are absolute, roots are not resolved."""
 
-    files: list[FoundFile] = field(default_factory=list)
-    unreadable: list[tuple[str, str]] = field(default_factory=list)  # folder or file, reason
-    ignored: list[tuple[str, str]] = field(default_factory=list)  # symlinks, fifos ... and why
-    missing_roots: list[str] = field(default_factory=list)
-    roots: list[str] = field(default_factory=list)  # every root asked for, missing ones too
-    empty_roots: dict[str, int] = field(default_factory=dict)  # root without any entry -> st_dev
-    unseen: set[str] = field(default_factory=set)  # paths at or below which nothing is known
-    folders: dict[str, int] = field(default_factory=dict)  # each folder walked -> its st_mtime_ns
-    again: set[str] = field(default_factory=set)  # folders and roots walked under another name
+    def __init__(self, roots: Iterable[str] = ()) -> None:
+        self.roots = list(dict.fromkeys(map(os.path.abspath, roots)))  # missing ones too
+        self.files: list[FoundFile] = []  # that are not as they are known, in no order
+        self.unchanged = 0  # number of files that are as they are known
+        self.gone: Mapping[str, Numbers | None] = {}  # known paths at which there is no file
+        self.unreadable: list[tuple[str, str]] = []  # folder or file, reason
+        self.ignored: list[tuple[str, str]] = []  # symlinks, fifos ... and why
+        self.missing_roots: list[str] = []
+        self.empty_roots: dict[str, int] = {}  # root without any entry -> its st_dev
+        self.unseen: set[str] = set()  # paths at or below which nothing is known
+        self.folders: dict[str, int] = {}  # each folder walked -> its st_mtime_ns
+        self.again: set[str] = set()  # folders and roots that were walked under another name
 
 
-def scan(roots: Sequence[str]) -> Scan:
-    """Walk all roots; each file comes once however the roots overlap.
+def scan(roots: Iterable[str], is_wanted: IsWanted, known: KnownNumbers | None = None) -> Scan:
+    """Walk all roots, and return the wanted files that are not as they are known.
 
-    Files come by project folder, main transcripts before agents' (so that sessions are known before
-    their agents), then by path. An overlapped file belongs to the outermost root.
+    Every known path that is found is removed from ``known``; what remains is ``Scan.gone``. Each
+    file comes once however the roots overlap, and belongs to the outermost root that holds it.
     """
-    found = Scan(roots=list(dict.fromkeys(os.path.abspath(root) for root in roots)))
-    seen: set[tuple[int, int]] = set()
+    known = {} if known is None else known
+    found = Scan(roots)
+    walked: set[tuple[int, int]] = set()
     # Outermost first, so that the order in which roots are named changes nothing.
     for root in sorted(found.roots, key=_depth_of_real_path):
-        _walk_root(root, found, seen)
-    found.files.sort(key=_reading_order)
+        _walk_root(root, is_wanted, known.pop, found, walked)
+    found.gone = known
     found.unseen.update(found.missing_roots)
     found.unseen.update(path for path, _ in found.unreadable)
     return found
 
 
-def look_into(folder: str, root: str, found: Scan) -> list[str]:
-    """Add what is directly in one folder to a scan, and return the folders in it.
+def list_folder(
+    folder: str, root: str, is_wanted: IsWanted, look_up: LookUp, found: Scan
+) -> list[Folder]:
+    """Add the wanted files directly in one folder to a scan, and return the folders in it.
 
-    Raises OSError when the folder cannot be listed.
+    Files that are as ``look_up`` says are only counted. Raises OSError when the folder cannot be
+    listed.
     """
+    folders: list[Folder] = []
+    unchanged = 0
     with os.scandir(folder) as entries:
-        return [path for path, _, _ in _take(entries, root, found)]
+        for entry in entries:
+            try:
+                if is_wanted(entry.name) and entry.is_file(follow_symlinks=False):
+                    info = entry.stat(follow_symlinks=False)
+                    path = entry.path
+                    before = look_up(path, None)
+                    # Nearly always the first comparison is enough, and numbers_of is slower.
+                    if before == (
+                        info.st_dev,
+                        info.st_ino,
+                        info.st_size,
+                        info.st_mtime_ns,
+                        info.st_ctime_ns,
+                    ) or before == (numbers := numbers_of(info)):
+                        unchanged += 1
+                    else:
+                        found.files.append(FoundFile(path, root, *numbers))
+                elif entry.is_dir(follow_symlinks=False):
+                    info = entry.stat(follow_symlinks=False)
+                    identity = (info.st_dev, info.st_ino)
+                    folders.append(Folder(entry.path, identity, info.st_mtime_ns))
+                else:
+                    _pass_over(entry, is_wanted, found)
+            except FileNotFoundError:
+                continue  # removed during the walk
+            except OSError as error:
+                found.unreadable.append((entry.path, _reason(error)))
+    found.unchanged += unchanged
+    return folders
 
 
-def look_at(path: str, root: str) -> FoundFile | None:
-    """One transcript by its path; None when there is none. Raises OSError as `os.lstat` does."""
-    name = os.path.basename(path)
-    if not name.endswith(SUFFIX) or name == JOURNAL:
-        return None
-    try:
-        info = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if not stat.S_ISREG(info.st_mode):
-        return None
-    return FoundFile(path, root, *numbers_of(info))
+def look_at(path: str) -> Numbers | None:
+    """The numbers of a regular file, None for anything else. Raises OSError as `os.lstat` does."""
+    info = os.lstat(path)
+    return numbers_of(info) if stat.S_ISREG(info.st_mode) else None
 
 
-def numbers_of(info: os.stat_result) -> tuple[int, int, int, int, int]:
+def numbers_of(info: os.stat_result) -> Numbers:
     """Device, inode, size, mtime and ctime of a file, each as SQLite can hold it.
 
-    Some file systems use all 64 bits of an inode, and a wrong clock can date a file 2400: what is
-    too large is turned over, which tells one file from another as well.
+    Some file systems use all 64 bits of an inode, and a wrong clock can date a file 2400. A number
+    that is too large is wrapped around, which still tells one file from another.
     """
     numbers = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
     if max(numbers) <= _LARGEST and min(numbers) >= -_LARGEST:
         return numbers
-    dev, ino, size, mtime, ctime = map(_turned, numbers)
+    dev, ino, size, mtime, ctime = map(_wrapped, numbers)
     return dev, ino, size, mtime, ctime
 
 
-def _turned(number: int) -> int:
+def _wrapped(number: int) -> int:
     return number if abs(number) <= _LARGEST else number % (_LARGEST + 1) - _LARGEST - 1
 
 
@@ -145,7 +172,7 @@ def covers(scan: Scan, path: str, dev: int | None = None) -> bool:
     """True when the scan would have seen ``path`` if it were there.
 
     False below anything unreadable, a missing root, a symlink, or outside all roots: such a path
-    must not be taken for vanished. ``dev`` is the device the file was last seen on; with it, a root
+    must not be taken for vanished. ``dev`` is the device the file was last seen on. With it, a root
     that is now empty *and* on another device counts as unmounted, not as emptied.
     """
     at = path
@@ -163,42 +190,19 @@ def covers(scan: Scan, path: str, dev: int | None = None) -> bool:
         at = parent
 
 
-def role_of(path: str, root: str) -> Role:
-    """Read a transcript's role off its place below ``root``; pure, the disk is not asked."""
-    root = root.rstrip(os.sep)
-    folders = path[len(root) :].strip(os.sep).split(os.sep)
-    stem = folders.pop().removesuffix(SUFFIX)
-    agent = stem[len(AGENT_PREFIXES[0]) :] if stem.startswith(AGENT_PREFIXES) else ""
-    session: str | None = None
-    run: str | None = None
-    if agent:
-        for folder in reversed(folders):
-            if run is None and folder.startswith(WORKFLOW_PREFIX):
-                run = folder
-            if _UUID.fullmatch(folder):
-                session = folder
-                break
-    elif _UUID.fullmatch(stem):
-        session = stem
-    return Role(
-        session_id=session,
-        agent_id=_text(agent) if agent else None,
-        workflow_run=_text(run) if run else None,
-    )
-
-
 def store_path(path: str) -> tuple[str, bytes | None]:
-    r"""Text for the ``path`` column, and the raw bytes where the text alone cannot open the file.
-
-    Bytes that are no UTF-8 and control characters are written ``\xNN``. Two different paths never
-    give the same text: a name that already holds ``\xNN`` has that backslash escaped as well.
-    """
-    text = _text(path)
+    """Text for the ``path`` column, and the raw bytes where the text alone cannot open the file."""
+    text = text_of(path)
     return (text, None) if text == path else (text, os.fsencode(path))
 
 
-def _text(name: str) -> str:
-    return _TO_ESCAPE.sub(_escape, name)
+def text_of(path: str) -> str:
+    r"""Text that a TEXT column can hold, for a path or a part of one.
+
+    Bytes that are not UTF-8 and control characters are written ``\xNN``. Two different paths never
+    give the same text: a name that already holds ``\xNN`` has that backslash escaped as well.
+    """
+    return _TO_ESCAPE.sub(_escape, path)
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -213,14 +217,9 @@ def _depth_of_real_path(root: str) -> tuple[int, str, str]:
     return (real.count(os.sep), real, root)
 
 
-def _reading_order(file: FoundFile) -> tuple[str, bool, str]:
-    below = file.path[len(file.root) :].lstrip(os.sep)
-    project, slash, _ = below.partition(os.sep)
-    name = file.path[file.path.rfind(os.sep) + 1 :]
-    return (project if slash else "", name.startswith(AGENT_PREFIXES), file.path)
-
-
-def _walk_root(root: str, found: Scan, seen: set[tuple[int, int]]) -> None:
+def _walk_root(
+    root: str, is_wanted: IsWanted, look_up: LookUp, found: Scan, walked: set[tuple[int, int]]
+) -> None:
     try:
         info = os.stat(root)
         if not stat.S_ISDIR(info.st_mode):
@@ -235,58 +234,40 @@ def _walk_root(root: str, found: Scan, seen: set[tuple[int, int]]) -> None:
     except OSError as error:
         found.unreadable.append((root, _reason(error)))
         return
-    waiting = [(root, (info.st_dev, info.st_ino), info.st_mtime_ns)]
+    waiting = [Folder(root, (info.st_dev, info.st_ino), info.st_mtime_ns)]
     while waiting:
-        folder, identity, mtime = waiting.pop()
+        folder = waiting.pop()
         # By device and inode, not by name: roots may overlap through a symlinked root.
-        if identity in seen:
-            if folder not in found.folders:
-                found.again.add(folder)
+        if folder.identity in walked:
+            if folder.path not in found.folders:
+                found.again.add(folder.path)
             continue
-        seen.add(identity)
-        found.folders[folder] = mtime
+        walked.add(folder.identity)
+        found.folders[folder.path] = folder.mtime_ns
         try:
-            with os.scandir(folder) as entries:
-                waiting.extend(_take(entries, root, found))
+            waiting += list_folder(folder.path, root, is_wanted, look_up, found)
         except FileNotFoundError:
-            # Removed, renamed or unmounted while we walked: the next walk will know.
-            found.unseen.add(folder)
+            # Removed, renamed or unmounted during the walk: the next walk will know.
+            found.unseen.add(folder.path)
         except OSError as error:
-            found.unreadable.append((folder, _reason(error)))
+            found.unreadable.append((folder.path, _reason(error)))
 
 
-def _take(
-    entries: Iterator[os.DirEntry[str]], root: str, found: Scan
-) -> Iterator[tuple[str, tuple[int, int], int]]:
-    """Sort one folder's entries into files and what is ignored; yield its folders."""
-    for entry in entries:
-        name = entry.name
-        named_so = name.endswith(SUFFIX)
-        try:
-            if entry.is_dir(follow_symlinks=False):
-                info = entry.stat(follow_symlinks=False)
-                yield entry.path, (info.st_dev, info.st_ino), info.st_mtime_ns
-            elif entry.is_symlink():
-                # What was moved away and left a link behind has not vanished.
-                found.unseen.add(entry.path)
-                if named_so or _leads_to_folder(entry):
-                    found.ignored.append((entry.path, "symlink"))
-            elif named_so and name != JOURNAL:
-                info = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(info.st_mode):
-                    found.files.append(FoundFile(entry.path, root, *numbers_of(info)))
-                else:
-                    found.ignored.append((entry.path, _kind(info.st_mode)))
-        except FileNotFoundError:
-            continue  # removed while we walked
-        except OSError as error:
-            found.unreadable.append((entry.path, _reason(error)))
+def _pass_over(entry: os.DirEntry[str], is_wanted: IsWanted, found: Scan) -> None:
+    """Note an entry that is neither a wanted file nor a folder."""
+    if entry.is_symlink():
+        # A file that was moved away and left a link behind has not vanished.
+        found.unseen.add(entry.path)
+        if is_wanted(entry.name) or _leads_to_folder(entry):
+            found.ignored.append((entry.path, "symlink"))
+    elif is_wanted(entry.name):
+        found.ignored.append((entry.path, _kind(entry.stat(follow_symlinks=False).st_mode)))
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a loop of links, or a link into a folder we may not search
+    except OSError:  # a loop of links, or a link into a folder that cannot be searched
         return False
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.files.walk import role_of, scan
+from ctxdb.claude.layout import is_transcript, reading_order, role_of
+from ctxdb.files.walk import scan
 from ctxdb.ingest.plan import Work
 from ctxdb.ingest.run import READ_AHEAD_BYTES, Pass, read_ahead
 from ctxdb.ingest.workers import ReaderProcesses, Task
@@ -73,7 +73,7 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
     """
     if any(os.path.lexists(_beside(path, side)) for side in SIDE_FILES):
         return None
-    found = _first(scan(roots))
+    found = _first(scan(roots, is_transcript))
     if sum(file.size for file in found.files) < MIN_BYTES or (os.cpu_count() or 1) < 2:
         return None
     aside = _aside(path)
@@ -102,11 +102,13 @@ def _beside(path: Path, suffix: str) -> Path:
 
 def _first(found: Scan) -> Scan:
     """The files that are read before MAX_BYTES are reached."""
+    found.files.sort(key=reading_order)
     size = 0
     for n, file in enumerate(found.files):
         size += file.size
         if size > MAX_BYTES:
-            return replace(found, files=found.files[:n])
+            found.files = found.files[:n]
+            break
     return found
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctxdb.claude import read_entry
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.parse import Bad, parse, parse_plain, tame, without_nul
-from ctxdb.files.tail import WANT_BYTES, Block, read_block
+from ctxdb.files.tail import WANT_BYTES, Block, Unfinished, read_block
 from ctxdb.files.walk import numbers_of
 from ctxdb.rows import Record, Skip
 from ctxdb.rules.chunk import Chunk, LineError, Stat, fill_chunk, unpack_chunk
@@ -79,21 +79,24 @@ def read_chunk(
     parse_large: bool = True,
     give_up: bool = False,
     limit: int | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Chunk:
     """The complete lines after an offset, about `want_bytes` (CHUNK_BYTES) of them, as rows.
 
     The file ends for us at a `limit`, where a line ends. `give_up` records the next line as too
-    large without parsing it: it has ended a process before.
+    large without parsing it: it has ended a process before. `unfinished` is that of an earlier read
+    at this offset.
     """
     chunk = Chunk(offset, offset, 0, stat_of(fd), b"", at_end=False)
     records: list[Record] = []
     in_agent_file = place.agent_id is not None
     want = CHUNK_BYTES if want_bytes is None else want_bytes
     while chunk.end - offset < want and chunk.lines < CHUNK_LINES:
-        block = _next_block(fd, chunk.end, limit)
-        if block is None:
-            chunk.at_end = True
+        block = _next_block(fd, chunk.end, limit, unfinished)
+        if block.is_empty:
+            chunk.at_end, chunk.unfinished = True, block.unfinished
             break
+        unfinished = None
         first_length = next((length for _, length, _ in block.lines), 0)
         is_large = first_length > LARGE_LINE_BYTES
         if is_large:
@@ -113,11 +116,11 @@ def read_chunk(
     return chunk
 
 
-def _next_block(fd: int, at: int, limit: int | None) -> Block | None:
+def _next_block(fd: int, at: int, limit: int | None, unfinished: Unfinished | None) -> Block:
     """The next lines, none of which begins at or after the limit."""
     if limit is None:
-        return read_block(fd, at)
-    return read_block(fd, at, min(WANT_BYTES, limit - at)) if at < limit else None
+        return read_block(fd, at, unfinished=unfinished)
+    return read_block(fd, at, min(WANT_BYTES, limit - at)) if at < limit else Block([], [], at)
 
 
 def _read_block(chunk: Chunk, block: Block, records: list[Record], in_agent_file: bool) -> None:
@@ -201,23 +204,30 @@ def read_file(
     *,
     limit: int | None = None,
     want_bytes: int | None = None,
+    unfinished: Unfinished | None = None,
 ) -> Iterator[Chunk]:
     """All complete lines after an offset, in chunks; stops at a large line, which comes empty.
 
-    `mark` is that of the file as it was read up to the offset. A file that is overwritten while it
-    is read counts as not read: the next pass begins again.
+    `mark` and `unfinished` are those of the file as it was read up to the offset. A file that is
+    overwritten while it is read counts as not read: the next pass begins again.
     """
     fd = open_at(path, offset, mark)
     try:
         while True:
             chunk = read_chunk(
-                fd, offset, place, parse_large=False, limit=limit, want_bytes=want_bytes
+                fd,
+                offset,
+                place,
+                parse_large=False,
+                limit=limit,
+                want_bytes=want_bytes,
+                unfinished=unfinished,
             )
             must_be_the_same(fd, path, offset, mark)
             yield chunk
             if chunk.is_large or chunk.at_end:
                 return
-            offset, mark = chunk.end, chunk.mark
+            offset, mark, unfinished = chunk.end, chunk.mark, None
             place = place._replace(session_id=chunk.session_id)
     finally:
         os.close(fd)

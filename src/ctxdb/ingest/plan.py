@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from ctxdb.claude.layout import reading_order
 from ctxdb.claude.sidecars import read_meta, read_sessions_index
 from ctxdb.files.identity import Verdict, is_renamed, judge, open_regular, same_stat
-from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, store_path
+from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, text_of
 from ctxdb.ingest.report import SyncReport
 from ctxdb.progress import NullProgress, Progress
 from ctxdb.settle import sessions
@@ -49,20 +50,25 @@ class Look:
         self.has_changes = False  # a file has come, gone or changed since the last pass
 
     def _look(self, found: Scan) -> list[Work]:
-        known = source_files.load_present(self.conn)
-        paths = {store_path(file.path)[0]: file for file in found.files}
-        gone = {path: item for path, item in known.items() if path not in paths}
-        known.update(
-            source_files.load_some(self.conn, [path for path in paths if path not in known])
-        )
+        """Open the files that are not as they are known, and note those that have vanished.
+
+        Only their rows are loaded: 200,000 unchanged files must not take memory here.
+        """
+        paths = {text_of(file.path): file for file in sorted(found.files, key=reading_order)}
+        known = source_files.load_some(self.conn, paths)
         changed = [(path, file) for path, file in paths.items() if differs(known.get(path), file)]
         new = [file for path, file in changed if path not in known]
+        lost = [text_of(path) for path in found.gone if covers(found, path)]
+        gone = source_files.load_some(self.conn, lost)
+        # A new file may be a renamed one, perhaps from a folder that this walk did not cover.
         for item in source_files.load_by_inode(self.conn, new):
-            if item.file.path not in paths:
+            path = os.fsdecode(item.open_path)
+            is_gone = item.state == "missing" or path in found.gone or not os.path.lexists(path)
+            if is_gone and item.file.path not in paths:
                 gone[item.file.path] = item
         by_inode = inodes_of(gone.values())
         work: list[Work] = []
-        self.has_changes = bool(changed or any(i.state != "missing" for i in gone.values()))
+        self.has_changes = bool(changed or gone)
         again = sum(
             known[path].file.offset
             for path, file in changed
@@ -191,7 +197,7 @@ class Look:
         if path is not None:
             self.conn.execute(
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
-                (f"index:{store_path(folder)[0]}", path),
+                (f"index:{text_of(folder)}", path),
             )
 
 
@@ -218,7 +224,9 @@ def may_be_edited(item: source_files.KnownFile, now: tuple[int, int, int, int, i
     """Whether something was done to a file that is no append: (dev, ino, size, mtime, ctime).
 
     Of a file that has not grown another inode alone says nothing: copies have one that keep their
-    times, and on some network file systems every file has, each time.
+    times, and on some network file systems every file has, each time. A file that is half read has
+    no ctime yet: that it differs is no sign of an edit, and comparing all lines of it would cost
+    more than reading the rest.
     """
     known = item.known
     dev, ino, size, mtime_ns, ctime_ns = now
@@ -228,7 +236,7 @@ def may_be_edited(item: source_files.KnownFile, now: tuple[int, int, int, int, i
         return dev == known.dev and ino != known.ino
     if mtime_ns != known.mtime_ns:
         return True
-    return (dev, ino) == (known.dev, known.ino) and ctime_ns != known.ctime_ns
+    return (dev, ino) == (known.dev, known.ino) and known.ctime_ns not in (0, ctime_ns)
 
 
 def differs(item: source_files.KnownFile | None, file: FoundFile) -> bool:

@@ -23,7 +23,7 @@ def records_at(fd: int, start: int, length: int, *, in_agent_file: bool) -> list
     parsed = parse(data)
     if parsed is None or isinstance(parsed, Bad):
         block = read_block(fd, start)  # a long line with its base64 cut out, as when it was stored
-        data = next((data for _, _, data in block.lines), b"") if block is not None else b""
+        data = next((data for _, _, data in block.lines), b"")
         parsed = parse(data)
         if parsed is None or isinstance(parsed, Bad):
             return []

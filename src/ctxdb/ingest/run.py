@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import is_of_the_machine
+from ctxdb.files.tail import Unfinished
 from ctxdb.files.walk import Scan, scan
 from ctxdb.ingest.line_reader import (
     FilePlace,
@@ -35,6 +37,7 @@ from ctxdb.progress import Progress
 from ctxdb.rules.chunk import Chunk
 from ctxdb.store import fulltext, source_files
 from ctxdb.store.connection import write_transaction
+from ctxdb.store.file_numbers import load_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +71,8 @@ class Pass(Storing):
     def run(self, found: Scan | None = None) -> SyncReport:
         """Bring the database up to date with the files."""
         began = time.monotonic()
-        found = found or scan(self.roots)
-        self.report.files = len(found.files)
+        found = found or scan(self.roots, is_transcript, load_numbers(self.conn))
+        self.report.files = found.unchanged + len(found.files)
         self.report.missing_roots = found.missing_roots
         self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]
         work = self._look(found)
@@ -159,7 +162,14 @@ class Pass(Storing):
     def _chunks(self, one: Work) -> Iterator[Chunk]:
         file = one.item.file
         at, mark = file.offset, file.mark
-        for chunk in read_file(one.item.open_path, at, mark, place_of(one), limit=one.limit):
+        for chunk in read_file(
+            one.item.open_path,
+            at,
+            mark,
+            place_of(one),
+            limit=one.limit,
+            unfinished=unfinished_of(one),
+        ):
             if chunk.is_large:
                 yield from self._large(one, at, mark)
                 return
@@ -273,6 +283,12 @@ def place_of(one: Work) -> FilePlace:
     return FilePlace(one.item.file.session_id, one.item.file.agent_id)
 
 
+def unfinished_of(one: Work) -> Unfinished | None:
+    """How far a file's unfinished last line has been searched for its end."""
+    found = one.item.file.unfinished
+    return None if found is None else Unfinished(*found)
+
+
 def read_ahead(tasks: list[Task]) -> ReaderProcesses:
     """Processes that read."""
     return ReaderProcesses(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
@@ -288,4 +304,5 @@ def _task(one: Work) -> Task:
         file.session_id,
         file.agent_id,
         one.limit,
+        unfinished_of(one),
     )

@@ -61,6 +61,7 @@ class Storing(Look):
         """A chunk has been stored."""
         size = chunk.end - chunk.start
         chunk.file.offset, chunk.file.mark = chunk.end, chunk.mark
+        chunk.file.unfinished = chunk.unfinished
         self.uncommitted += size
         self.report.lines_read += chunk.lines
         self.report.bytes_read += size

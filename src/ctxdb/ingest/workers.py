@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from ctxdb.files.tail import Unfinished
 from ctxdb.ingest.line_reader import FilePlace, ReaderDied, read_file
 from ctxdb.ingest.ring import Ring
 from ctxdb.rules.chunk import Chunk, unpack_chunk
@@ -40,6 +41,7 @@ class Task:
     session_id: str | None
     agent_id: str | None
     limit: int | None = None  # where it ends for us
+    unfinished: Unfinished | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,14 @@ def _serve(
     try:
         for n, task in tasks:
             place = FilePlace(task.session_id, task.agent_id)
-            chunks = read_file(task.path, task.offset, task.mark, place, limit=task.limit)
+            chunks = read_file(
+                task.path,
+                task.offset,
+                task.mark,
+                place,
+                limit=task.limit,
+                unfinished=task.unfinished,
+            )
             while True:
                 try:
                     found = next(chunks, None)

@@ -13,7 +13,6 @@ reading these transcripts into it would be wrong and could not be undone.
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -22,19 +21,16 @@ from ctxdb.output import note
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ctxdb.config import Config
     from ctxdb.progress import Progress
-
-    Stat = tuple[int, int, int]  # size, ctime_ns, ino
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
 BUSY_SECONDS = 0.5  # to wait for another program that holds the database's write lock
 MADE_SECONDS = 0.05  # between two checks whether another process has made the database
 STALLED_SECONDS = 60.0  # a database that has not grown for so long is not being made
 STALE_SECONDS = 10.0  # a line that another process has not read for so long is mentioned
-SUFFIX, JOURNAL = ".jsonl", "journal.jsonl"  # as in ctxdb.files.walk, which is too slow to import
 
 
 def freshen(
@@ -132,106 +128,36 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
 
 def _is_made_from(conn: sqlite3.Connection, roots: tuple[str, ...]) -> bool:
     """Return whether a file of the database is under one of these roots, or it has no files."""
+    from ctxdb.files.walk import text_of
+
     of_root = "SELECT 1 FROM _file_marks WHERE root = ? LIMIT 1"
     return conn.execute("SELECT 1 FROM source_files LIMIT 1").fetchone() is None or any(
-        conn.execute(of_root, (_as_stored(root),)).fetchone() for root in roots
+        conn.execute(of_root, (text_of(root),)).fetchone() for root in roots
     )
 
 
 def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -> None:
-    # Every column takes a millisecond for some thousand files. Any change of a file changes its
-    # ctime, and a file that replaces it has another inode.
-    known: dict[str, Stat] = {}
-    unreadable: set[str] = set()
-    for path, size, ctime_ns, ino, state in conn.execute(
-        "SELECT f.path, f.size, b.ctime_ns, b.ino, f.state FROM source_files f"
-        " JOIN _file_marks b ON b.source_file_id = f.id WHERE f.missing_since IS NULL"
-    ):
-        if state in ("ok", "partial"):
-            known[path] = (size, ctime_ns, ino)
-        elif state == "unreadable":
-            unreadable.add(path)
-    for path, found in _changed(roots, known):
-        stored = _as_stored(path)
-        if known.pop(stored, None) == _stat_as_stored(found):
-            continue
-        if stored in unreadable and not os.access(path, os.R_OK):
+    from ctxdb.claude.layout import is_transcript
+    from ctxdb.files.walk import scan, text_of
+    from ctxdb.store.file_numbers import load_numbers
+
+    found = scan(roots, is_transcript, load_numbers(conn))
+    for file in found.files:
+        row = conn.execute(
+            'SELECT "offset", state FROM source_files WHERE path = ?', (text_of(file.path),)
+        ).fetchone()
+        offset, state = row or (0, "new")
+        if state == "unreadable" and not os.access(file.path, os.R_OK):
             continue
         glance.nothing_new = False
-        row = conn.execute('SELECT "offset" FROM source_files WHERE path = ?', (stored,)).fetchone()
-        (offset,) = row or (0,)
-        left = found.st_size - offset
+        left = file.size - offset
         if left > 0:
             glance.behind += left
-            if not glance.oldest_ns or found.st_mtime_ns < glance.oldest_ns:
-                glance.oldest_ns = found.st_mtime_ns
-    # A file below a folder that cannot be listed, or outside of these roots, may still exist.
-    if any(not os.path.lexists(path) for path in known):
+            if not glance.oldest_ns or file.mtime_ns < glance.oldest_ns:
+                glance.oldest_ns = file.mtime_ns
+    # Below a folder that cannot be listed, or outside of these roots, a file may well be there.
+    if any(not os.path.lexists(path) for path in found.gone):
         glance.nothing_new = False
-
-
-def _changed(
-    roots: tuple[str, ...], known: dict[str, Stat]
-) -> Iterator[tuple[str, os.stat_result]]:
-    """All transcripts that are not as they are known, as ctxdb.files.walk finds them.
-
-    Takes out of `known` what it has seen. What cannot be looked at is passed over.
-    """
-    seen: set[tuple[int, int]] = set()
-    for root in sorted(roots, key=lambda root: os.path.realpath(root).count(os.sep)):
-        try:
-            info = os.stat(root)  # noqa: PTH116
-        except (OSError, ValueError):
-            continue
-        waiting = [(root, info.st_ino)]
-        dev = info.st_dev
-        while waiting:
-            folder, ino = waiting.pop()
-            if (dev, ino) in seen:
-                continue
-            seen.add((dev, ino))
-            try:
-                entries = os.scandir(folder)
-            except OSError:
-                continue
-            with entries:
-                for entry in entries:
-                    if entry.name.endswith(SUFFIX):
-                        if entry.name == JOURNAL:
-                            continue
-                        try:
-                            info = entry.stat(follow_symlinks=False)
-                        except OSError:
-                            continue
-                        path = entry.path
-                        if known.get(path) == _stat(info):
-                            del known[path]
-                        elif stat.S_ISREG(info.st_mode):
-                            yield path, info
-                        elif stat.S_ISDIR(info.st_mode):
-                            waiting.append((path, info.st_ino))
-                    elif entry.is_dir(follow_symlinks=False):
-                        waiting.append((entry.path, entry.inode()))
-
-
-def _stat(info: os.stat_result) -> Stat:
-    return info.st_size, info.st_ctime_ns, info.st_ino
-
-
-def _stat_as_stored(info: os.stat_result) -> Stat:
-    from ctxdb.files.walk import numbers_of
-
-    _, ino, size, _, ctime_ns = numbers_of(info)
-    return size, ctime_ns, ino
-
-
-def _as_stored(path: str) -> str:
-    if path.isprintable() and "\\" not in path:
-        return path
-    from ctxdb.files.walk import store_path
-
-    stored, _ = store_path(path)
-    return stored
 
 
 # -- the sync -----------------------------------------------------------------------------------
@@ -303,7 +229,10 @@ def _wait_until_made(config: Config, say: Callable[[str], None]) -> None:
 
 def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     """Create the database, without a limit of time: an answer from a part would be wrong."""
-    total = sum(found.st_size for _, found in _changed(config.roots, {}))
+    from ctxdb.claude.layout import is_transcript
+    from ctxdb.files.walk import scan
+
+    total = sum(file.size for file in scan(config.roots, is_transcript).files)
     if not total:
         return
     from ctxdb.ingest.sync import sync

@@ -53,7 +53,7 @@ class Chunk:
     mark: bytes
     at_end: bool  # no complete line follows: the file has been read as it is
     is_large: bool = False  # the next line is so long that it must be announced before it is parsed
-    searched: int | None = None  # byte up to which the unfinished line after it has no newline
+    unfinished: tuple[int, bytes] | None = None  # the searched part of a long unfinished line
     errors: list[LineError] = field(default_factory=list)
     counts: Counter[LineKey] = field(default_factory=Counter)  # blank, bad and skipped lines
     session_id: str | None = None  # of the file: by its name, else the first that a line names
@@ -86,7 +86,11 @@ class Chunk:
         """As a tuple that marshal can carry."""
         return (
             (self.start, self.end, self.lines, tuple(self.stat), self.mark, self.at_end),
-            (self.is_large, self.searched, [tuple(e) for e in self.errors]),
+            (
+                self.is_large,
+                self.unfinished and tuple(self.unfinished),
+                [tuple(e) for e in self.errors],
+            ),
             list(self.counts.items()),
             (self.session_id, self.skipped, self.needs_stored_rows),
             pack_all(self.messages, Message),
@@ -99,7 +103,7 @@ def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
     """What `Chunk.pack` was given."""
     place, more, counts, known, messages, events, derived = packed
     start, end, lines, stat, mark, at_end = place
-    is_large, searched, errors = more
+    is_large, unfinished, errors = more
     session_id, skipped, needs_stored_rows = known
     chunk = Chunk(
         start,
@@ -109,7 +113,7 @@ def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
         mark,
         at_end,
         is_large,
-        searched,
+        unfinished,
         [LineError(*error) for error in errors],
         Counter(dict(counts)),
         session_id,

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ctxdb.claude.layout import role_of
 from ctxdb.files.identity import Known
-from ctxdb.files.walk import FoundFile, numbers_of, role_of, store_path
+from ctxdb.files.walk import FoundFile, numbers_of, store_path
 from ctxdb.rows import SourceFile, from_sql, loader, select_sql
 from ctxdb.store.insert import insert
 from ctxdb.store.lookup import look_up
@@ -45,11 +46,7 @@ def load_place(conn: sqlite3.Connection, file: SourceFile) -> None:
     file.session_id, file.offset, file.mark = conn.execute(
         f'SELECT t.session_id, t."offset", b.mark FROM {_TABLES} WHERE t.id = ?', (file.id,)
     ).fetchone()
-
-
-def load_present(conn: sqlite3.Connection) -> dict[str, KnownFile]:
-    """All files that were there at the last look, by their stored path."""
-    return _load(conn.execute(f"SELECT {_COLUMNS} FROM {_TABLES} WHERE t.missing_since IS NULL"))
+    file.searched = file.searched_mark = None
 
 
 def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
@@ -151,11 +148,11 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
     )
     conn.execute(
         "UPDATE _file_marks SET generation = generation + 1, mark = NULL, attempting = NULL,"
-        " searched = NULL WHERE source_file_id = ?",
+        " searched = NULL, searched_mark = NULL WHERE source_file_id = ?",
         (file.id,),
     )
     file.generation += 1
-    file.offset, file.mark = 0, None
+    file.offset, file.mark, file.unfinished = 0, None, None
 
 
 def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offset: int) -> None:
@@ -271,7 +268,8 @@ def move_offsets(conn: sqlite3.Connection, chunks: Iterable[Chunk], now: str) ->
         ).rowcount
         marked = conn.execute(
             "UPDATE _file_marks SET mark = ?, dev = ?, ino = ?, mtime_ns = ?, ctime_ns = ?,"
-            " attempting = NULL, searched = ? WHERE source_file_id = ? AND generation = ?",
+            " attempting = NULL, searched = ?, searched_mark = ?"
+            " WHERE source_file_id = ? AND generation = ?",
             (
                 chunk.mark,
                 stat.dev,
@@ -279,7 +277,7 @@ def move_offsets(conn: sqlite3.Connection, chunks: Iterable[Chunk], now: str) ->
                 # Only a file that was read to its end may be passed over by its stat.
                 stat.mtime_ns if chunk.at_end else 0,
                 stat.ctime_ns if chunk.at_end else 0,
-                chunk.searched,
+                *(chunk.unfinished or (None, None)),
                 file.id,
                 file.generation,
             ),

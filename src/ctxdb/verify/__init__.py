@@ -15,7 +15,8 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ctxdb.files.walk import scan, store_path
+from ctxdb.claude.layout import is_transcript
+from ctxdb.files.walk import scan, text_of
 from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import refuse_newer
 from ctxdb.verify.again import NoRoom, make_again, place_beside
@@ -65,4 +66,5 @@ def verify(
 
 def _new_files(conn: sqlite3.Connection, config: Config) -> int:
     known = {path for (path,) in conn.execute("SELECT path FROM source_files")}
-    return sum(store_path(file.path)[0] not in known for file in scan(config.roots).files)
+    found = scan(config.roots, is_transcript)
+    return sum(text_of(file.path) not in known for file in found.files)
