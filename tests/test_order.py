@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections import deque
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -262,6 +263,71 @@ def test_who_reads_much_and_in_what_pieces_does_not_matter(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     check_reading_ahead(recipe, data)
+
+
+# -- (f) one chunk or one line at a time -------------------------------------------------------
+
+WAYS = ("whole files", "a line per chunk", "a line per sync")
+
+
+def draw_lines(files: Files, order: list[str], data: st.DataObject) -> list[Step]:
+    """All lines, each a step of its own: file after file, or files taking turns."""
+    left = {name: deque(files[name].splitlines(keepends=True)) for name in order}
+    takes_turns = data.draw(st.booleans(), label="files take turns")
+    steps: list[Step] = []
+    while left:
+        name = next(iter(left))
+        steps.append((name, left[name].popleft()))
+        lines = left.pop(name) if takes_turns else left[name]
+        if not lines:
+            left.pop(name, None)
+        elif takes_turns:
+            left[name] = lines
+    return steps
+
+
+def check_pieces(recipe: Recipe, data: st.DataObject) -> None:
+    """The same lines in any pieces, in any order of files, with and without workers."""
+    files = build(recipe).contents()
+    order = data.draw(st.permutations(transcripts(files)), label="order")
+    way = data.draw(st.sampled_from(WAYS), label="way")
+    steps = [(name, files[name]) for name in order]
+    expected = at_once(files)
+    with pytest.MonkeyPatch.context() as patch:
+        if way == "a line per sync":
+            steps = draw_lines(files, order, data)
+        elif data.draw(st.booleans(), label="workers"):
+            patch.setattr(ingest, "READ_AHEAD_BYTES", 1)
+        if way == "a line per chunk":
+            patch.setattr(line_reader, "CHUNK_BYTES", 1)
+            patch.setattr(tail.read_block, "__defaults__", (1, tail.MAX_LINE_BYTES))
+            patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 3000, 1 << 22])))
+        with lab() as one:
+            if way != "a line per sync" and data.draw(st.booleans(), label="in one sync"):
+                for name, content in steps[:-1]:
+                    one.put(name, content)
+                steps = steps[-1:]
+            grow(one, files, steps)
+            must_equal(expected, one.content(), way)
+            one.must_verify()
+
+
+@settings(briefly, max_examples=20)
+@given(recipes(most_files=4), st.data())
+def test_one_chunk_or_one_line_at_a_time_does_not_matter(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    check_pieces(recipe, data)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(1800)
+@at_length
+@given(recipes(), st.data())
+def test_one_chunk_or_one_line_of_many_at_a_time_does_not_matter(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    check_pieces(recipe, data)
 
 
 # -- real transcripts --------------------------------------------------------------------------
