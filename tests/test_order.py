@@ -426,6 +426,10 @@ def test_merged_entries_leave_one_call_of_a_repeating_id() -> None:
     )
 
 
+def test_calls_of_a_repeating_id_keep_their_results_when_their_neighbours_change_hands() -> None:
+    must_not_depend_on_order(("new", 0, ["gateway"]), ("fork_renewed", 0, ["gateway"]))
+
+
 def test_a_forked_queue_begins_its_turns_in_one_session_only() -> None:
     must_not_depend_on_order(("new", 0, ["queued_twice"]), ("fork_renewed", 0, ["dequeued"]))
 

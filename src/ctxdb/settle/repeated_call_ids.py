@@ -47,19 +47,43 @@ class _Half:
 
 def pair_again(conn: sqlite3.Connection, calls: StoredCalls, touched: Touched) -> None:
     """Pair what the batch has touched of ids that repeat."""
-    for session_id, tool_use_id in sorted(touched.pairs, key=repr):
-        _Group(conn, calls, session_id, tool_use_id).settle()
+    sessions: dict[str, set[str | None]] = {}
+    for session_id, tool_use_id in touched.pairs:
+        sessions.setdefault(tool_use_id, set()).add(session_id)
+    for tool_use_id in sorted(sessions):
+        _Group(conn, calls, sessions[tool_use_id], tool_use_id).settle()
     touched.pairs.clear()
 
 
+def _sessions_of(*halves: _Half | None) -> set[str | None]:
+    return {half.tool.session_id for half in halves if half is not None}
+
+
+def _add_sessions_beside(
+    sessions: set[str | None], rows: list[tuple[_Half | None, _Half | None]]
+) -> None:
+    """Add the sessions whose halves are in a row with halves of these sessions."""
+    together = [_sessions_of(*halves) for halves in rows if len(_sessions_of(*halves)) > 1]
+    size = 0
+    while size < len(sessions):
+        size = len(sessions)
+        for both in together:
+            if both & sessions:
+                sessions |= both
+
+
 class _Group:
-    """All rows of an id that hold a call or a result of one session."""
+    """All rows of an id that hold a call or a result of some sessions.
+
+    Where an entry has changed hands, a row may hold halves of two sessions until it is settled
+    here: then both sessions are paired together.
+    """
 
     def __init__(
         self,
         conn: sqlite3.Connection,
         stored: StoredCalls,
-        session_id: str | None,
+        sessions: set[str | None],
         tool_use_id: str,
     ) -> None:
         self.conn = conn
@@ -68,24 +92,25 @@ class _Group:
         self.rows: dict[int, ToolUse] = {}
         self.calls: dict[int, _Half] = {}  # by message: a merged entry may have left two rows
         self.results: dict[int, _Half] = {}
-        # What each row should hold: halves of other sessions stay where they are.
+        # What each row should hold.
         self.call_of: dict[int, _Half | None] = {}
         self.result_of: dict[int, _Half | None] = {}
+        found = []
         for tool in load(conn, ToolUse, "WHERE t.tool_use_id = ? ORDER BY t.id", (tool_use_id,)):
             tool.is_stored = True
             made, answered = split(tool)
             call = self._half(tool.id, tool.message_id, made)
             result = self._half(tool.id, tool.result_message_id, answered)
-            own_call = call is not None and call.tool.session_id == session_id
-            own_result = result is not None and result.tool.session_id == session_id
-            if not own_call and not own_result:
+            found.append((tool, call, result))
+        _add_sessions_beside(sessions, [(call, result) for _, call, result in found])
+        for tool, call, result in found:
+            if not _sessions_of(call, result) & sessions:
                 continue
             self.rows[tool.id] = tool
-            self.call_of[tool.id] = None if own_call else call
-            self.result_of[tool.id] = None if own_result else result
-            if own_call and call is not None:
+            self.call_of[tool.id] = self.result_of[tool.id] = None
+            if call is not None:
                 self.calls.setdefault(call.message_id, call)
-            if own_result and result is not None:
+            if result is not None:
                 self.results.setdefault(result.message_id, result)
 
     def _half(self, row: int, message_id: int | None, half: ToolUse | None) -> _Half | None:
@@ -101,13 +126,13 @@ class _Group:
             self.call_of[call.row] = call
         left: list[_Half] = []
         for result in sorted(self.results.values(), key=lambda half: half.place):
-            meant = self._open_call(result)
+            meant = self._last_before(result)
             if meant is None:
                 left.append(result)
             else:
                 self.result_of[meant.row] = result
         for result in left:
-            waiting = [call for call in self._in_order() if self.result_of[call.row] is None]
+            waiting = self._open_calls(result)
             if waiting:
                 self.result_of[next(iter(waiting)).row] = result
                 continue
@@ -120,15 +145,17 @@ class _Group:
             self._write(row)
         self.stored.write()
 
-    def _in_order(self) -> list[_Half]:
-        return sorted(self.calls.values(), key=lambda half: half.place)
-
-    def _open_call(self, result: _Half) -> _Half | None:
-        before = [
+    def _open_calls(self, result: _Half) -> list[_Half]:
+        """The calls of a result's session that have no result yet, in reading order."""
+        calls = [
             call
-            for call in self._in_order()
-            if call.place < result.place and self.result_of[call.row] is None
+            for call in self.calls.values()
+            if call.tool.session_id == result.tool.session_id and self.result_of[call.row] is None
         ]
+        return sorted(calls, key=lambda half: half.place)
+
+    def _last_before(self, result: _Half) -> _Half | None:
+        before = [call for call in self._open_calls(result) if call.place < result.place]
         return before[-1] if before else None
 
     def _write(self, row: int) -> None:
