@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder import World, text
+from builder import World, text, tool_use
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync as aside
 from ctxdb.ingest import line_reader, workers
@@ -524,6 +524,37 @@ def test_what_was_billed_before_a_file_names_its_session_is_of_that_session() ->
     must_come_out_equal(
         files, [("-p/notes.jsonl", line) for line in data.splitlines(keepends=True)]
     )
+
+
+def test_lines_without_uuid_that_tell_of_one_request_tell_the_same_in_any_order() -> None:
+    world = World()
+    t, other = world.session(), world.session()
+    ids = {"message": "msg_a", "request": "req_a", "timestamp": "2026-08-01T00:00:00.000Z"}
+    for n, file in enumerate((t, t, other)):
+        if file is t:
+            t.prompt(f"prompt {n}")
+        (entry,) = file.reply(text(f"answer {n}"), **ids)
+        del entry["uuid"]
+        entry["sessionId"] = t.session
+    files = world.contents()
+    expected = at_once(files)
+    for names in permutations(files):
+        steps = [(name, line) for name in names for line in files[name].splitlines(keepends=True)]
+        with lab() as one:
+            grow(one, files, steps)
+            must_equal(expected, one.content(), str(names))
+
+
+def test_an_exit_code_that_a_result_says_stays_when_it_turns_out_to_be_of_another_call() -> None:
+    world = World()
+    calls = world.session()
+    for name in ("Bash", "mcp__other__run"):
+        calls.reply(tool_use(world, name, {"command": name}, "call_0"))
+    results = world.session(session=calls.session, name="results")
+    results.result("call_0", "Exit code 0\nfine")
+    first, second = calls.data.splitlines(keepends=True)
+    steps = [(calls.path, first), (results.path, results.data), (calls.path, second)]
+    must_come_out_equal(world.contents(), steps)
 
 
 def test_a_result_in_another_file_than_its_call_is_joined_to_it() -> None:

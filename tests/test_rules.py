@@ -41,7 +41,16 @@ from ctxdb.rules.owners import (
 from ctxdb.rules.parent_chain import Chain, name_sidechains
 from ctxdb.rules.prompt_queue import PromptQueue
 from ctxdb.rules.replays import BlockSets, SeenReplays, blocks_of, thread_of
-from ctxdb.rules.requests import Teller, counts, key_of, name_request, sum_up, sum_up_lines
+from ctxdb.rules.requests import (
+    Teller,
+    counts,
+    key_of,
+    known_by,
+    name_request,
+    sum_up,
+    sum_up_lines,
+    teller,
+)
 from ctxdb.rules.seen import sessions_seen
 from ctxdb.settle.copies import OwnerOrder
 from ctxdb.settle.repeated_call_ids import Place
@@ -53,20 +62,20 @@ UUID = "0000000a-0000-4000-8000-000000000000"
 # -- billed requests -------------------------------------------------------------------------------
 
 
-def told(uuid: str = "m", **more: Any) -> Teller:
+def told(entry: str = "m", **more: Any) -> Teller:
     """A line of a request: fields of the line, or of its message."""
     whose = {
         "session_id": "s",
         "agent_id": None,
         "turn_id": 1,
         "timestamp": ONE,
-        "uuid": uuid,
+        "entry": entry,
         "is_sidechain": 0,
     }
     for name in whose:
         if name in more:
             whose[name] = more.pop(name)
-    return Teller(UsageLine(**{"request_key": "k", "model": uuid, **more}), **whose)
+    return Teller(UsageLine(**{"request_key": "k", "model": entry, **more}), **whose)
 
 
 WINS = {
@@ -79,7 +88,7 @@ WINS = {
     "speed": (told("z", speed="fast"), told("a", timestamp=TWO)),
     "later": (told("z", timestamp=TWO), told("a")),
     "later than no time": (told("z"), told("a", timestamp=None)),
-    "uuid": (told("a"), told("z")),
+    "entry": (told("a"), told("z")),
 }
 
 
@@ -120,7 +129,7 @@ FIRST = {
     "has a time": (told("z", session_id="t"), told("a", timestamp=None)),
     "not in the background": (told("z", session_id="t"), told("a", is_background=1)),
     "session": (told("z"), told("a", session_id="t")),
-    "uuid": (told("a", turn_id=7), told("z")),
+    "entry": (told("a", turn_id=7), told("z")),
 }
 
 
@@ -179,6 +188,13 @@ def test_r2_without_an_api_message_the_line_is_its_own_request() -> None:
         reply(1, None, None, uuid=None, file_session="f", line_hash=5, nth=nth) for nth in (0, 1)
     ]
     assert [key_of(line, one) for one in nameless] == [line_key("f", 5, n) for n in (0, 1)]
+
+
+def test_r17_lines_of_one_request_are_told_apart_without_uuids() -> None:
+    lines = [reply(1, uuid=None, line_hash=n, nth=0) for n in (1, 2)]
+    lines += [reply(1, uuid="1", session_id=session) for session in ("s", "t")]
+    assert len({known_by(one) for one in lines}) == 4
+    assert {known_by(one) for one in lines} == {teller(UsageLine(), one).entry for one in lines}
 
 
 def test_r2_advisor_calls_have_keys_of_their_own() -> None:
@@ -458,7 +474,8 @@ def test_the_exit_code_of_a_call(call: Any, result: Any, expected: int | None) -
 
 def test_a_row_taken_apart_and_joined_again_is_the_same() -> None:
     said = {"exit_code_unknown": 1, "file_path": "p", "tool_ms": 4}
-    for result in ({}, {"exit_code": 3}, said, {"status": "error"}):
+    zero = {"exit_code": 0, "result_text": "Exit code 0\nfine"}
+    for result in ({}, {"exit_code": 3}, zero, said, {"status": "error"}):
         whole = join("toolu_1", made(), answered(**result))
         call, answer = split(whole)
         assert call is not None
@@ -504,7 +521,7 @@ def test_what_could_be_joined_in_two_ways_stays_in_halves() -> None:
 
 def test_halves_are_read_in_the_order_of_path_and_byte() -> None:
     places = [Place("a", 9), Place("b", 1), Place("b", 2)]
-    assert sorted(permutations(places))[0] == tuple(places)
+    assert min(permutations(places)) == tuple(places)
 
 
 WRITTEN = ("/p/a.py", "write", 2, 0)
@@ -621,7 +638,8 @@ def test_an_operation_written_twice_counts_once_only_where_it_has_words() -> Non
     assert queue.operation("remove", "a", TWO) is not None
     for text in ("b", "c"):
         queue.operation("enqueue", text, ONE)
-    assert [queue.operation("remove", None, ONE) for _ in "bc"] == [("queued", "b"), ("queued", "c")]
+    begun = [queue.operation("remove", None, ONE) for _ in "bc"]
+    assert begun == [("queued", "b"), ("queued", "c")]
 
 
 # -- sessions --------------------------------------------------------------------------------------
@@ -663,7 +681,12 @@ def side(uuid: str | None, parent: str | None = None, **more: Any) -> Message:
 
 
 def test_a_sidechain_has_the_name_of_its_root() -> None:
-    lines = [side("a", text="go"), side("b", "a"), side("c", "main", is_sidechain=0), side("d", "b")]
+    lines = [
+        side("a", text="go"),
+        side("b", "a"),
+        side("c", "main", is_sidechain=0),
+        side("d", "b"),
+    ]
     assert name_sidechains(lines, lambda _: None) == []
     assert [one.agent_id for one in lines] == ["side-a", "side-a", None, "side-a"]
     (fact,) = lines[0].facts or ()

@@ -15,6 +15,7 @@ import orjson
 
 from ctxdb.claude.file_changes import call_file
 from ctxdb.claude.git_output import GitOp, git_from_text
+from ctxdb.claude.tools import read_result
 from ctxdb.rows import CALL, RESULT, FileTouch, GitOperation, ToolUse, copy_fields, said_by
 
 if TYPE_CHECKING:
@@ -114,8 +115,15 @@ def split(tool: ToolUse) -> tuple[ToolUse | None, ToolUse | None]:
         result = ToolUse(tool_use_id=tool.tool_use_id, result_message_id=tool.result_message_id)
         copy_fields(result, tool, _RESULT)
         if _is_clean_shell(tool) and result.exit_code == 0:
-            result.exit_code = None  # the call said so, not the result
+            result.exit_code = _said_exit_code(tool)  # mostly only the call said so
     return call, result
+
+
+def _said_exit_code(tool: ToolUse) -> int | None:
+    """The exit code that the words of a result say by themselves."""
+    block = {"tool_use_id": tool.tool_use_id, "content": tool.result_text}
+    said = read_result(block, None, None)
+    return None if said is None else said.exit_code
 
 
 def _is_clean_shell(tool: ToolUse) -> bool:
