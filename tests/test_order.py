@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder import World, text, tool_use
+from builder import World, fork, text, tool_use
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync as aside
 from ctxdb.ingest import line_reader, workers
@@ -554,6 +554,30 @@ def test_an_exit_code_that_a_result_says_stays_when_it_turns_out_to_be_of_anothe
     results.result("call_0", "Exit code 0\nfine")
     first, second = calls.data.splitlines(keepends=True)
     steps = [(calls.path, first), (results.path, results.data), (calls.path, second)]
+    must_come_out_equal(world.contents(), steps)
+
+
+def test_what_a_result_reports_of_git_stays_when_its_call_changes_hands() -> None:
+    world = World()
+    old = world.session()
+    old.reply(tool_use(world, "Bash", {"command": "x"}, "call_0"))
+    new = fork(old, says_so=True, renew=False)
+    results = world.session(session=old.session, name="results")
+    results.result("call_0", "done", {"gitOperation": {"push": {"branch": "main"}}})
+    steps = [(file.path, file.data) for file in (results, new, old)]
+    must_come_out_equal(world.contents(), steps)
+
+
+def test_a_call_of_a_repeating_id_finds_its_result_when_its_file_names_its_session() -> None:
+    world = World()
+    notes = world.session(name="notes")
+    (call,) = notes.reply(tool_use(world, "Bash", {"command": "x"}, "call_0"))
+    del call["sessionId"]
+    own = world.session(session=notes.session)
+    own.result("call_0", "done")
+    notes.prompt("of this session")
+    steps = [(own.path, own.data)]
+    steps += [(notes.path, line) for line in notes.data.splitlines(keepends=True)]
     must_come_out_equal(world.contents(), steps)
 
 

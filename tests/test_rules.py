@@ -13,6 +13,8 @@ import pytest
 from ctxdb.claude.token_counts import count, counters, request_key, usage_lines
 from ctxdb.rows import AgentFact, Event, Message, Skip, ToolUse, UsageLine
 from ctxdb.rules.calls import (
+    Half,
+    Place,
     file_touch,
     fill_result,
     git_operations,
@@ -21,6 +23,7 @@ from ctxdb.rules.calls import (
     join_lines,
     milliseconds,
     needs_bookkeeping,
+    pair,
     split,
 )
 from ctxdb.rules.chunk import Chunk, Stat, fill_chunk
@@ -53,7 +56,6 @@ from ctxdb.rules.requests import (
 )
 from ctxdb.rules.seen import sessions_seen
 from ctxdb.settle.copies import OwnerOrder
-from ctxdb.settle.repeated_call_ids import Place
 
 ONE, TWO = "2026-01-01T00:00:01.000Z", "2026-01-01T00:00:02.000Z"
 UUID = "0000000a-0000-4000-8000-000000000000"
@@ -519,9 +521,48 @@ def test_what_could_be_joined_in_two_ways_stays_in_halves() -> None:
     assert joined(call, result, holder(3, result="toolu_1")) == [(1, None), (None, 2), (None, 3)]
 
 
+def paired(words: str) -> list[str]:
+    """Halves in reading order, calls in capitals; as pairs, and results alone."""
+    halves = [
+        Half(n, n, Place("p", n), made("call_0", n) if word.isupper() else answered("call_0", n))
+        for n, word in enumerate(words)
+    ]
+    found = []
+    for order in (halves, halves[::-1]):
+        pairs, left = pair(order)
+        names = [words[call.row] + words[result.row] for call, result in pairs]
+        found.append(sorted(names + [words[result.row] for result in left]))
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("AaBb", "Aa Bb"),
+        ("ABab", "Ab Ba"),
+        ("abAB", "Aa Bb"),
+        ("abA", "Aa b"),
+        ("aABb", "Aa Bb"),
+        ("AB", ""),
+        ("aAbB", "Ab Ba"),
+        ("AabB", "Aa Bb"),
+    ],
+)
+def test_a_result_belongs_to_the_last_open_call_before_it(words: str, expected: str) -> None:
+    assert paired(words) == expected.split()
+
+
 def test_halves_are_read_in_the_order_of_path_and_byte() -> None:
     places = [Place("a", 9), Place("b", 1), Place("b", 2)]
     assert min(permutations(places)) == tuple(places)
+
+
+def test_a_call_on_the_line_of_a_result_is_not_before_it() -> None:
+    here, before = Place("p", 5), Place("p", 1)
+    call, result = Half(1, 1, here, made("call_0")), Half(2, 2, here, answered("call_0"))
+    first = Half(3, 3, before, made("call_0", 3))
+    assert pair([call, result, first]) == ([(first, result)], [])
 
 
 WRITTEN = ("/p/a.py", "write", 2, 0)

@@ -8,8 +8,9 @@ code of a shell, the duration, the file that was touched, git operations) is wor
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
@@ -159,6 +160,49 @@ def join_lines(messages: list[Message]) -> list[ToolUse]:
     for answers in results.values():
         tools += answers
     return tools
+
+
+class Place(NamedTuple):
+    """Where a half is, in reading order."""
+
+    path: str
+    byte_start: int
+
+
+@dataclass(slots=True)
+class Half:
+    """A call or a result, with the row and the message it is in and where that is."""
+
+    row: int
+    message_id: int
+    place: Place
+    tool: ToolUse
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is the call."""
+        return self.tool.message_id is not None
+
+
+def pair(halves: list[Half]) -> tuple[list[tuple[Half, Half]], list[Half]]:
+    """The calls and results of one id in a session, paired; and the results without a call.
+
+    A result belongs to the last call before it that has none yet; one that is before every open
+    call, to the first of these.
+    """
+    pairs: list[tuple[Half, Half]] = []
+    unanswered: list[Half] = []
+    early: list[Half] = []
+    # A call on the line of its result is not before it.
+    for half in sorted(halves, key=lambda half: (half.place, half.is_call)):
+        if half.is_call:
+            unanswered.append(half)
+        elif unanswered:
+            pairs.append((unanswered.pop(), half))
+        else:
+            early.append(half)
+    pairs += zip(unanswered, early, strict=False)
+    return pairs, early[len(unanswered) :]
 
 
 def file_touch(tool: ToolUse) -> FileTouch | None:

@@ -3,18 +3,16 @@
 Other providers than Anthropic count their tool calls from 0 in every reply, so an id alone does not
 say which result belongs to which call, and neither does the order of arrival: calls and results can
 come from several files, and change hands. Whenever one of them has come or moved, all of its
-session and id are paired again, in the order a person reads them: a result belongs to the last call
-before it that has none yet; one that is before every open call, to the first of these.
+session and id are paired again, in the order a person reads them (`pair` in rules/calls.py).
 """
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ctxdb.rows import ToolUse, all_columns
-from ctxdb.rules.calls import join, split
+from ctxdb.rules.calls import Half, Place, join, pair, split
 from ctxdb.store.insert import load
 
 if TYPE_CHECKING:
@@ -28,23 +26,6 @@ _PLACE = (
 _COMPARED = tuple(name for name in all_columns(ToolUse) if name != "id")
 
 
-class Place(NamedTuple):
-    """Where a half is, in reading order."""
-
-    path: str
-    byte_start: int
-
-
-@dataclass(slots=True)
-class _Half:
-    """A call or a result, with the row it is in and where it is."""
-
-    row: int
-    message_id: int
-    place: Place
-    tool: ToolUse
-
-
 def pair_again(conn: sqlite3.Connection, calls: StoredCalls, touched: Touched) -> None:
     """Pair what the batch has touched of ids that repeat."""
     sessions: dict[str, set[str | None]] = {}
@@ -55,12 +36,12 @@ def pair_again(conn: sqlite3.Connection, calls: StoredCalls, touched: Touched) -
     touched.pairs.clear()
 
 
-def _sessions_of(*halves: _Half | None) -> set[str | None]:
+def _sessions_of(*halves: Half | None) -> set[str | None]:
     return {half.tool.session_id for half in halves if half is not None}
 
 
 def _add_sessions_beside(
-    sessions: set[str | None], rows: list[tuple[_Half | None, _Half | None]]
+    sessions: set[str | None], rows: list[tuple[Half | None, Half | None]]
 ) -> None:
     """Add the sessions whose halves are in a row with halves of these sessions."""
     together = [_sessions_of(*halves) for halves in rows if len(_sessions_of(*halves)) > 1]
@@ -90,11 +71,11 @@ class _Group:
         self.stored = stored
         self.tool_use_id = tool_use_id
         self.rows: dict[int, ToolUse] = {}
-        self.calls: dict[int, _Half] = {}  # by message: a merged entry may have left two rows
-        self.results: dict[int, _Half] = {}
+        self.calls: dict[int, Half] = {}  # by message: a merged entry may have left two rows
+        self.results: dict[int, Half] = {}
         # What each row should hold.
-        self.call_of: dict[int, _Half | None] = {}
-        self.result_of: dict[int, _Half | None] = {}
+        self.call_of: dict[int, Half | None] = {}
+        self.result_of: dict[int, Half | None] = {}
         found = []
         for tool in load(conn, ToolUse, "WHERE t.tool_use_id = ? ORDER BY t.id", (tool_use_id,)):
             tool.is_stored = True
@@ -113,55 +94,45 @@ class _Group:
             if result is not None:
                 self.results.setdefault(result.message_id, result)
 
-    def _half(self, row: int, message_id: int | None, half: ToolUse | None) -> _Half | None:
+    def _half(self, row: int, message_id: int | None, half: ToolUse | None) -> Half | None:
         if message_id is None or half is None:
             return None
         found = self.conn.execute(_PLACE, (message_id,)).fetchone() or (None,) * 5
         half.session_id, half.agent_id, half.turn_id, path, start = found
-        return _Half(row, message_id, Place(path or "", start or 0), half)
+        return Half(row, message_id, Place(path or "", start or 0), half)
 
     def settle(self) -> None:
         """Bring the rows to what they should hold."""
         for call in self.calls.values():
             self.call_of[call.row] = call
-        left: list[_Half] = []
-        for result in sorted(self.results.values(), key=lambda half: half.place):
-            meant = self._last_before(result)
-            if meant is None:
-                left.append(result)
-            else:
-                self.result_of[meant.row] = result
-        for result in left:
-            waiting = self._open_calls(result)
-            if waiting:
-                self.result_of[next(iter(waiting)).row] = result
-                continue
-            row = result.row
-            if self.call_of[row] is not None or self.result_of[row] is not None:
-                row = self.stored.new_row(self.tool_use_id).id
-                self.call_of[row] = None
-            self.result_of[row] = result
-        for row in self.result_of:
+        halves = [*self.calls.values(), *self.results.values()]
+        for session_id in sorted(_sessions_of(*halves), key=repr):
+            own = [half for half in halves if half.tool.session_id == session_id]
+            pairs, left = pair(own)
+            for call, result in pairs:
+                self.result_of[call.row] = result
+            for result in left:
+                self._keep_alone(result)
+        # The empty ones last: what came of a result is still found at the row it leaves.
+        for row in sorted(self.result_of, key=self._is_empty):
             self._write(row)
         self.stored.write()
 
-    def _open_calls(self, result: _Half) -> list[_Half]:
-        """The calls of a result's session that have no result yet, in reading order."""
-        calls = [
-            call
-            for call in self.calls.values()
-            if call.tool.session_id == result.tool.session_id and self.result_of[call.row] is None
-        ]
-        return sorted(calls, key=lambda half: half.place)
+    def _keep_alone(self, result: Half) -> None:
+        """A result without a call stays in its row, if no call is there."""
+        row = result.row
+        if self.call_of[row] is not None or self.result_of[row] is not None:
+            row = self.stored.new_row(self.tool_use_id).id
+            self.call_of[row] = None
+        self.result_of[row] = result
 
-    def _last_before(self, result: _Half) -> _Half | None:
-        before = [call for call in self._open_calls(result) if call.place < result.place]
-        return before[-1] if before else None
+    def _is_empty(self, row: int) -> bool:
+        return self.call_of[row] is None and self.result_of[row] is None
 
     def _write(self, row: int) -> None:
         call, result = self.call_of.get(row), self.result_of.get(row)
         old = self.rows.get(row)
-        if call is None and result is None:
+        if self._is_empty(row):
             for table in ("files_touched", "git_operations", "_tool_results"):
                 self.conn.execute(f"DELETE FROM {table} WHERE tool_id = ?", (row,))
             self.conn.execute("DELETE FROM tool_uses WHERE id = ?", (row,))
