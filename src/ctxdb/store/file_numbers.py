@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from ctxdb.files.walk import KnownNumbers
 
 _FILES = (
-    "FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id WHERE f.missing_since IS NULL"
+    "FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
+    " WHERE f.missing_since IS NULL"
 )
 _ORDINARY = "b.path_bytes IS NULL AND f.state IN ('ok', 'partial')"  # nearly all files
 _NUMBERS = f"SELECT f.path, b.dev, b.ino, f.size, b.mtime_ns, b.ctime_ns {_FILES} AND {_ORDINARY}"
