@@ -40,7 +40,7 @@ def view_files() -> list[Path]:
 
 
 def fingerprint() -> str:
-    """Changes whenever a migration, a view, the price list or the names of models do."""
+    """Changes whenever a migration, a view, the prices, the README or names of models do."""
     return _first_fingerprint(asset_dir("migrations"), asset_dir("sql"))
 
 
@@ -58,7 +58,8 @@ def _fingerprint(migrations: Path, sql: Path) -> str:
     from ctxdb.store.model_ladder import VERSION as LADDER
 
     digest = blake2b(b"%d" % LADDER, digest_size=16)
-    for path in [*_step_files(migrations), *sorted(sql.glob("*.sql")), sql / "prices.csv"]:
+    texts = [sql / "prices.csv", sql / "README.md"]
+    for path in [*_step_files(migrations), *sorted(sql.glob("*.sql")), *texts]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return str(digest.hexdigest())
 
