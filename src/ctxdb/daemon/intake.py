@@ -22,7 +22,7 @@ from ctxdb.daemon.logs import Log
 from ctxdb.daemon.queue import Queue, Waiting
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.slice import Limits, Turn
-from ctxdb.errors import CtxdbError, NewerSchema, is_of_the_machine
+from ctxdb.errors import CtxdbError, NewerSchema, OldDatabase, is_of_the_machine
 from ctxdb.files.walk import Scan
 from ctxdb.ingest.plan import utc_now
 
@@ -77,7 +77,7 @@ class Intake:
     def step(self) -> None:
         """Do one turn, or say why not and when to try again.
 
-        Raises Outdated or NewerSchema when it is for another version of ctxdb to go on.
+        Raises Outdated, NewerSchema or OldDatabase when this process cannot go on with it.
         """
         try:
             if not self._is_ready():
@@ -92,7 +92,7 @@ class Intake:
                 self.database.note()
             self.health.wal_bytes = self.database.wal_bytes()
             self._went_well()
-        except (Outdated, NewerSchema):
+        except (Outdated, NewerSchema, OldDatabase):
             raise  # nothing that waiting would help
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
@@ -104,7 +104,7 @@ class Intake:
                 self._went_well()
             elif self.database.was_changed_by_others():
                 self.is_doubtful = True
-        except (Outdated, NewerSchema):
+        except (Outdated, NewerSchema, OldDatabase):
             raise
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)

@@ -50,7 +50,7 @@ def freshen(
     """
     import sqlite3
 
-    from ctxdb.errors import CtxdbError, LockHeld
+    from ctxdb.errors import CtxdbError, LockHeld, OldDatabase
 
     try:
         if not config.db_path.exists():
@@ -71,6 +71,8 @@ def freshen(
     except LockHeld:
         if glance := look(config):
             _say_if_stale(glance, say)
+    except OldDatabase:
+        _rebuild(config, say)  # without it nothing can be answered
     except CtxdbError as e:
         say(f"Not brought up to date: {e}")
     except OSError as e:
@@ -96,16 +98,19 @@ class Glance:
 def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
     """Compare; None where this database is not made from these roots, or cannot be read.
 
-    Unless it may be, a database that is newer than this code raises NewerSchema.
+    Unless it may be, a database that is newer than this code raises NewerSchema. One that is older
+    than the present tables raises OldDatabase.
     """
     import sqlite3
 
-    from ctxdb.errors import CtxdbError
+    from ctxdb.errors import CtxdbError, OldDatabase
     from ctxdb.store.connection import open_reader
     from ctxdb.store.version import applied, is_current
 
     try:
         conn = open_reader(config.db_path)
+    except OldDatabase:
+        raise
     except (CtxdbError, OSError):
         return None  # whoever asks next says what is wrong with it
     try:
@@ -310,6 +315,23 @@ def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     from ctxdb.progress import human_bytes, progress_on
 
     say(f"Reading {human_bytes(total)} of transcripts into {config.db_path}, this once.")
+    progress = progress_on(sys.stderr)
+    try:
+        sync(config, progress=progress)
+    finally:
+        progress.finish()
+
+
+def _rebuild(config: Config, say: Callable[[str], None]) -> None:
+    """The database is of an earlier version: no answer can be had before it is made again."""
+    from ctxdb.ingest.old_database import find_old, is_made_from
+    from ctxdb.ingest.sync import sync
+    from ctxdb.progress import progress_on
+
+    sources = find_old(config.db_path)
+    if sources is None or not is_made_from(sources, config.roots):
+        return  # whoever asks next says what is wrong with it
+    say(f"{config.db_path} was made by an earlier version of ctxdb: making it again, this once.")
     progress = progress_on(sys.stderr)
     try:
         sync(config, progress=progress)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
+FIRST_OLD_STEP = "0001_initial"  # the first step of all databases before 0001_tables
+
 
 def steps() -> list[str]:
     """Names of the migrations that this code has."""
@@ -32,6 +34,11 @@ def applied(conn: sqlite3.Connection) -> list[str]:
             "SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxdb' ORDER BY id"
         )
     ]
+
+
+def is_old(conn: sqlite3.Connection) -> bool:
+    """True for a database from before the migrations were folded into one: see OldDatabase."""
+    return FIRST_OLD_STEP in applied(conn)
 
 
 def view_files() -> list[Path]:
