@@ -206,7 +206,7 @@ CREATE INDEX messages_uuid ON messages(uuid);
 CREATE INDEX messages_session_id ON messages(session_id, source_file_id, byte_start);
 CREATE INDEX messages_source_file_id ON messages(source_file_id, byte_start);
 CREATE INDEX messages_turn_id ON messages(turn_id, timestamp);
-CREATE INDEX messages_parent_uuid ON messages(parent_uuid);
+CREATE INDEX messages_compact_summary ON messages(parent_uuid) WHERE kind = 'compact_summary';
 CREATE INDEX messages_timestamp ON messages(timestamp);
 CREATE INDEX messages_agent ON messages(session_id, agent_id, timestamp) WHERE agent_id IS NOT NULL;
 -- Compactions, failures of the API, interruptions: 2 % of the messages.
@@ -417,9 +417,7 @@ CREATE INDEX usage_quarter ON usage(substr(timestamp, 1, 14) || (substr(timestam
 CREATE TABLE _usage_lines (
   message_id INTEGER NOT NULL, -- the entry
   part INTEGER NOT NULL, -- 0 for the request, n for its n-th advisor call
-  request_key TEXT NOT NULL, -- the request
-  api_message_id TEXT, -- id of the API message
-  request_id TEXT, -- id of the API request
+  request_key TEXT NOT NULL, -- the request; begins with the id of the API message, if there is one
   is_background INTEGER NOT NULL, -- 1 where sessionKind is bg
   model TEXT NOT NULL, -- model
   input_tokens INTEGER NOT NULL, -- counter
@@ -438,7 +436,6 @@ CREATE TABLE _usage_lines (
   PRIMARY KEY (message_id, part)
 ) WITHOUT ROWID;
 CREATE INDEX _usage_lines_request_key ON _usage_lines(request_key);
-CREATE INDEX _usage_lines_api_message_id ON _usage_lines(api_message_id);
 
 -- Prices per million tokens, dated and tiered.
 CREATE TABLE prices (

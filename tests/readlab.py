@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from builder import World as Files
+from ctxdb.query.candidates import Wanted
 from ctxdb.query.hits import ShownSession, gather
-from ctxdb.query.search import Found, Wanted, search
+from ctxdb.query.search import Found, search
 from ctxdb.store.connection import open_reader
 from world import World
 

@@ -232,7 +232,7 @@ print("it ended")
     assert out.stderr == "Error: stopped after 0.5 seconds\n"
 
 
-def test_the_clock_stands_while_nobody_asks(world: World) -> None:
+def test_the_clock_stops_between_two_questions(world: World) -> None:
     with closing(Guarded(world.db, seconds=5.0)) as db:
         ask(db, "SELECT 1")
         assert db._left > 0

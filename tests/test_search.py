@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ctxdb.query.search as search_module
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
-from ctxdb.query import budget, vocabulary
+from ctxdb.query import candidates, guard, vocabulary
 from ctxdb.session.find import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
@@ -217,7 +216,7 @@ def test_names_of_fields_are_found_where_nothing_else_is(world: World, files: Fi
 def test_calls_with_a_field_of_that_name_push_no_older_result_out(
     world: World, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.query.search.CANDIDATES", 4)
+    monkeypatch.setattr("ctxdb.query.candidates.CANDIDATES", 4)
     monkeypatch.setattr("ctxdb.query.search.CHECKED", 3)
     newer = [({"command": f"make {n}", "timeout": n}, "done") for n in range(9)]
     calls(world, files, ({"command": "ping"}, "Timeout was reached"), *newer)
@@ -344,7 +343,7 @@ def test_a_word_that_is_everywhere_ranks_only_the_newest(
     world: World, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(world, files, *(f"tide {n}" for n in range(40)))
-    monkeypatch.setattr(search_module, "CANDIDATES", 10)
+    monkeypatch.setattr(candidates, "CANDIDATES", 10)
     session = world.one("SELECT id FROM sessions")
     hits = found(world, "tide", session=session, limit=50)
     assert len(hits) == 10
@@ -356,8 +355,8 @@ def test_what_takes_too_long_is_cut_and_says_so(
     world: World, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(world, files, *("tide " * 50 for _ in range(60)))
-    monkeypatch.setattr(search_module, "BUDGET_SECONDS", -1.0)
-    monkeypatch.setattr(budget, "STEPS", 1)
+    monkeypatch.setattr(candidates, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(guard, "SEARCH_STEPS", 1)
     assert look(world, "tide").is_cut
 
 
@@ -366,7 +365,7 @@ def test_runs_of_signs_are_found_when_the_list_of_words_is_too_long(
 ) -> None:
     say(world, files, "배포확인완료", "nothing of it")
     monkeypatch.setattr(vocabulary, "RANGE_SECONDS", -1.0)
-    monkeypatch.setattr(budget, "STEPS", 1)
+    monkeypatch.setattr(guard, "SEARCH_STEPS", 1)
     assert found(world, "확인") == ["배포[확인]완료"]
 
 
@@ -508,7 +507,7 @@ def test_hostile_text_in_hits_titles_and_folders_steers_no_terminal(
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["--since", "someday"], "no time"),
+        (["--since", "someday"], "not a time"),
         (["--tool", "Bash", "--kind", "human"], "--tool"),
         (["--kind", "nonsense"], "nonsense"),
         (["--limit", "0"], "--limit"),
@@ -552,7 +551,7 @@ def test_a_search_for_nothing_is_wrong_usage(world: World, files: Files, nothing
     assert done.stderr == "Error: what to look for? Give a word or more\n"
 
 
-def test_a_model_that_nobody_used_is_said_where_nothing_is_found(
+def test_a_model_that_was_never_used_is_reported_if_nothing_is_found(
     world: World, files: Files
 ) -> None:
     say(world, files, "tide")

@@ -14,7 +14,8 @@ import pytest
 from ctxdb.config import Config
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.query.search import Wanted, search
+from ctxdb.query.candidates import Wanted
+from ctxdb.query.search import search
 from ctxdb.session.find import find_session
 from ctxdb.session.load import Wish, load
 from ctxdb.session.parts import Call, Said

@@ -12,13 +12,11 @@ name begins with _). `column` says which. Fields declared with `working` are in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -184,8 +182,6 @@ class UsageLine(Row):
     message_id: int = column(0)
     part: int = column(0)
     request_key: str = column("")
-    api_message_id: str | None = column()
-    request_id: str | None = column()
     is_background: int = column(0)
     model: str = column("")
     input_tokens: int = column(0)
@@ -560,39 +556,50 @@ class SourceFile(Row):
 # -- from one process to another ----------------------------------------------------------------
 
 Record = Message | Event | Skip
-_KINDS: tuple[type[Any], ...] = (Message, Event, Skip, ToolUse, UsageLine, AgentFact)
-_PARTS = {"calls": ToolUse, "results": ToolUse, "usage": UsageLine, "facts": AgentFact}
+_PARTS: dict[str, type[Any]] = {
+    "calls": ToolUse,
+    "results": ToolUse,
+    "usage": UsageLine,
+    "facts": AgentFact,
+}
+
+
+class _Shape(NamedTuple):
+    """How a kind of row is packed."""
+
+    values: Callable[[Any], tuple[Any, ...]]
+    parts: tuple[str, ...]  # fields that hold lists of other rows
 
 
 @cached
-def _packer(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]]:
-    get: Callable[[Any], tuple[Any, ...]] = attrgetter(*(f.name for f in fields(kind)))
-    return get
+def _shape(kind: type[Any]) -> _Shape:
+    names = [f.name for f in fields(kind)]
+    return _Shape(attrgetter(*names), tuple(name for name in _PARTS if name in names))
 
 
 def pack_all(rows: list[Any], kind: type[Any]) -> list[tuple[Any, ...]]:
-    """Rows as tuples that marshal can carry; parts of a row are packed with it."""
-    nested = [name for name in _PARTS if name in {f.name for f in fields(kind)}]
-    if not nested:
-        return [*map(_packer(kind), rows)]
+    """Rows as tuples that marshal can carry; the parts of a row are packed with it."""
+    values, parts = _shape(kind)
+    if not parts:
+        return [*map(values, rows)]
     packed = []
     for row in rows:
-        kept = {name: parts for name in nested if (parts := getattr(row, name)) is not None}
-        for name, parts in kept.items():
-            setattr(row, name, pack_all(parts, _PARTS[name]))
-        packed.append(_packer(kind)(row))
-        for name, parts in kept.items():
-            setattr(row, name, parts)
+        kept = [(name, part) for name in parts if (part := getattr(row, name)) is not None]
+        for name, part in kept:
+            setattr(row, name, pack_all(part, _PARTS[name]))
+        packed.append(values(row))
+        for name, part in kept:
+            setattr(row, name, part)
     return packed
 
 
 def unpack_all(packed: list[tuple[Any, ...]], kind: type[Any]) -> list[Any]:
     """What `pack_all` was given."""
-    nested = [name for name in _PARTS if name in {f.name for f in fields(kind)}]
+    _, parts = _shape(kind)
     rows = [kind(*values) for values in packed]
-    if nested:
+    for name in parts:
+        make = _PARTS[name]
         for row in rows:
-            for name in nested:
-                if (parts := getattr(row, name)) is not None:
-                    setattr(row, name, [_PARTS[name](*values) for values in parts])
+            if (part := getattr(row, name)) is not None:
+                setattr(row, name, [make(*values) for values in part])
     return rows

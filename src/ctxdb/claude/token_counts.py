@@ -44,12 +44,15 @@ def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
 
 
 def request_key(session: str | None, message: str, request: str | None, at: str | None) -> str:
-    """What makes a request one request (R2); without a message id it is the line's own entry."""
+    """What makes a request one request (R2); without a message id it is the line's own entry.
+
+    The message id comes first, so that all requests of a message are found by their beginning.
+    """
     if request is not None:
         return f"{message}|{request}"
     if message.startswith("msg_"):
-        return f"{session}|{message}"
-    return f"{session}|{message}|{at}"
+        return f"{message}||{session}"
+    return f"{message}||{session}|{at}"
 
 
 def usage_lines(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageLine] | None:

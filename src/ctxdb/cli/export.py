@@ -11,7 +11,7 @@ from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.reading_session import NoSync, open_fresh
 from ctxdb.config import load
 from ctxdb.errors import UsageError
-from ctxdb.output import note, telling_candidates
+from ctxdb.output import note
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,7 +90,7 @@ def export(
         raise UsageError("which session? Give the beginning of its id, or last")
     wanted: Format = format or SUFFIXES.get(output.suffix.lower() if output else "", "md")
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn:
-        from ctxdb.session.find import find_session, short_id
+        from ctxdb.session.find import find_session, short_id, telling_candidates
 
         with telling_candidates():
             session_id = find_session(conn, session)

@@ -41,7 +41,23 @@ def query(
     model: Model = None,
     limit: Annotated[
         int | None,
-        Option("--limit", "-n", metavar="N", at_least=1, help="At most N rows."),
+        Option(
+            "--limit",
+            "-n",
+            metavar="N",
+            at_least=1,
+            help="At most N rows. Default: 1,000 for table and md, else a million.",
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        Option(
+            "--max-bytes",
+            metavar="N",
+            at_least=0,
+            help="At most N bytes of output; 0: no limit. Default: 10 MB for table and md,"
+            " else 100 MB.",
+        ),
     ] = None,
     sort: Annotated[
         str | None,
@@ -101,9 +117,9 @@ def query(
     if plot and format != "table":
         raise UsageError(f"--plot draws; --format {format} writes: choose one")
     from ctxdb.config import load
-    from ctxdb.query.build import Ask
+    from ctxdb.query.execute import NOTHING
     from ctxdb.query.present import answer
-    from ctxdb.query.run import NOTHING
+    from ctxdb.query.statement import Ask
 
     text = sys.stdin.read() if what == "-" else what
     if not text.strip():
@@ -125,7 +141,15 @@ def query(
         from ctxdb.query.fresh import freshen
 
         freshen(config, named=ctx.db is not None)
-    answer(ask, config.db_path, format, seconds=timeout, plot=plot, raw=raw)
+    answer(
+        ask,
+        config.db_path,
+        format,
+        seconds=timeout,
+        max_bytes=max_bytes,
+        plot=plot,
+        raw=raw,
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:

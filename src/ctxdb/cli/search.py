@@ -11,7 +11,7 @@ from ctxdb.cli.common import Model, Project, Session, Since, Until
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.reading_session import NoSync, open_fresh
 from ctxdb.errors import UsageError
-from ctxdb.output import note, say, telling_candidates
+from ctxdb.output import note, say
 
 if TYPE_CHECKING:
     import sqlite3
@@ -90,10 +90,11 @@ def search(
       ctxdb search --kind human --format json -- --dry-run
     """
     from ctxdb.config import load
-    from ctxdb.query.damage import naming_what_is_damaged
+    from ctxdb.query.candidates import Wanted
+    from ctxdb.query.guard import naming_damaged_index
     from ctxdb.query.hits import gather
-    from ctxdb.query.search import Wanted
     from ctxdb.query.search import search as look
+    from ctxdb.session.find import find_session, telling_candidates
 
     if tool is not None and kind not in (None, "tool"):
         raise UsageError("--tool looks in tool calls; --kind would look elsewhere")
@@ -105,12 +106,11 @@ def search(
     size = max(columns * 2 - 12, 60) if format == "text" else PROGRAM_CHARACTERS
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn, telling_candidates():
         from ctxdb.query.resolve import check_model, project_ids
-        from ctxdb.session.find import find_session
 
         projects = None if project is None else tuple(project_ids(conn, project))
         session_id = None if session is None else find_session(conn, session)
         wanted = Wanted(*times, projects, session_id, model, tool, kind, errors, limit)
-        with naming_what_is_damaged(load(ctx.db).db_path, by_index=True):
+        with naming_damaged_index(load(ctx.db).db_path, by_index=True):
             found = look(conn, words, wanted)
             sessions = gather(conn, found, size)
         if tool is not None and not sessions:

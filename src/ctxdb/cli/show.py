@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.reading_session import NoSync, open_fresh, page
 from ctxdb.errors import UsageError
-from ctxdb.output import note, say_bytes, telling_candidates
+from ctxdb.output import note, say_bytes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -66,7 +66,7 @@ def show(
             _show_line(conn, raw)
             return
         from ctxdb.session.colours import ink_for
-        from ctxdb.session.find import find_session
+        from ctxdb.session.find import find_session, telling_candidates
         from ctxdb.session.load import Wish, load
         from ctxdb.session.terminal import TerminalPage
 

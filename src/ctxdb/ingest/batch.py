@@ -115,7 +115,7 @@ class Batch:
             starts.learn_links(chunk.messages)
         starts.write()
         for chunk in chunks:
-            starts.place_agents(chunk.messages)
+            starts.place_agents(chunk)
 
     def _know_session(self, chunk: Chunk, events: StoredEvents) -> None:
         """A file that is not named by its session is of the first session that a line names."""
@@ -219,7 +219,8 @@ class Batch:
         `found` are messages whose parent has come.
         """
         conn, touched, stored = self.conn, self.touched, self.messages
-        filled = [message for message in stored.filled if message.id not in self.copies.dropped]
+        filled = [message for message in stored.filled if message.id not in self.copies.merged]
+        self.copies.rename_parents()
         self.parents.write(filled, stored.replaced, found)
         turns.find_again(conn, touched)
         pair_again(conn, stored.calls, touched)

@@ -129,10 +129,11 @@ def finish(tool: ToolUse) -> None:
         tool.exit_code = 0
 
 
-def join_lines(messages: list[Message]) -> list[ToolUse]:
-    """The calls and results of some lines, joined where an id that never repeats is there once.
+def join_lines(messages: list[Message]) -> tuple[list[ToolUse], list[ToolUse]]:
+    """The calls and results of some lines: (rows with both, halves to be joined with stored rows).
 
-    All others come as halves, to be joined with what is stored.
+    Those are joined whose id never repeats and is there once. A message keeps its halves only: the
+    others are in the joined rows, which `split` takes apart.
     """
     calls: dict[str, list[ToolUse]] = {}
     results: dict[str, list[ToolUse]] = {}
@@ -140,17 +141,32 @@ def join_lines(messages: list[Message]) -> list[ToolUse]:
         for half in halves_of(message):
             kind = calls if half.message_id is not None else results
             kind.setdefault(half.tool_use_id, []).append(half)
-    tools: list[ToolUse] = []
-    for tool_use_id, found in calls.items():
+    joined: dict[str, ToolUse] = {}
+    for tool_use_id, made in calls.items():
         answers = results.get(tool_use_id, [])
-        if len(found) == len(answers) == 1 and is_unique_id(tool_use_id):
-            tools.append(join(tool_use_id, *found, *answers))
-            del results[tool_use_id]
-        else:
-            tools += found
-    for answers in results.values():
-        tools += answers
-    return tools
+        if len(made) == len(answers) == 1 and is_unique_id(tool_use_id):
+            joined[tool_use_id] = join(tool_use_id, *made, *answers)
+    halves: list[ToolUse] = []
+    for message in messages:
+        if message.calls:
+            message.calls = [c for c in message.calls if c.tool_use_id not in joined] or None
+            halves += message.calls or ()
+        if message.results:
+            message.results = [r for r in message.results if r.tool_use_id not in joined] or None
+            halves += message.results or ()
+    return list(joined.values()), halves
+
+
+def give_back(tools: Iterable[ToolUse], messages: list[Message]) -> None:
+    """Give the calls and results of joined rows back to their messages, which have numbers."""
+    for tool in tools:
+        call, result = split(tool)
+        if call is not None and call.message_id is not None:
+            message = messages[call.message_id - 1]
+            message.calls = [*(message.calls or ()), call]
+        if result is not None and result.result_message_id is not None:
+            message = messages[result.result_message_id - 1]
+            message.results = [*(message.results or ()), result]
 
 
 def file_touch(tool: ToolUse) -> FileTouch | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctxdb.rows import Event, Message, Skip, SourceFile, pack_all, unpack_all
+from ctxdb.rules.calls import give_back
 from ctxdb.rules.derive import Derived, LineKey, derive, unpack_derived
 from ctxdb.rules.owners import owner_flags
 from ctxdb.rules.parent_chain import Chain, name_sidechains
@@ -67,6 +68,7 @@ class Chunk:
         """Derive again, from the messages that are new."""
         for number, message in enumerate(self.messages, 1):
             message.id = number
+        give_back(self.derived.tools, self.messages)
         self.derived = derive(self.messages)
 
     def belong_to(self, session_id: str | None) -> None:
@@ -99,7 +101,7 @@ def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
     start, end, lines, stat, mark, at_end = place
     is_large, searched, errors = more
     session_id, skipped, needs_stored_rows = known
-    return Chunk(
+    chunk = Chunk(
         start,
         end,
         lines,
@@ -117,6 +119,8 @@ def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
         unpack_derived(derived),
         needs_stored_rows,
     )
+    chunk.derived.take_halves(chunk.messages)
+    return chunk
 
 
 def fill_chunk(

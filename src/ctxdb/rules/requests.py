@@ -28,6 +28,8 @@ class Teller(NamedTuple):
     timestamp: str | None
     uuid: str | None
     is_sidechain: int
+    api_message_id: str | None
+    request_id: str | None
 
 
 def teller(line: UsageLine, message: Message) -> Teller:
@@ -40,6 +42,8 @@ def teller(line: UsageLine, message: Message) -> Teller:
         message.timestamp,
         message.uuid,
         message.is_sidechain,
+        message.api_message_id,
+        message.request_id,
     )
 
 
@@ -47,7 +51,6 @@ def name_request(message: Message) -> None:
     """Write the key of its request into each usage line of a message (R2)."""
     for line in message.usage or ():
         line.message_id = message.id
-        line.api_message_id, line.request_id = message.api_message_id, message.request_id
         line.request_key = key_of(line, message)
 
 
@@ -83,8 +86,8 @@ def sum_up(tellers: list[Teller]) -> Request:
     reported = [t.line.cost_reported_usd for t in tellers if t.line.cost_reported_usd is not None]
     return Request(
         request_key=line.request_key,
-        api_message_id=line.api_message_id,
-        request_id=line.request_id,
+        api_message_id=best.api_message_id,
+        request_id=best.request_id,
         session_id=first.session_id,
         agent_id=first.agent_id,
         turn_id=first.turn_id,

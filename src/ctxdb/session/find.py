@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.escape import clip, one_line
+from ctxdb.output import note
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,6 +38,17 @@ class NoSuchSession(UsageError):
     def __init__(self, why: str, candidates: list[Candidate]) -> None:
         super().__init__(why)
         self.candidates = candidates
+
+
+@contextmanager
+def telling_candidates() -> Iterator[None]:
+    """If no session is found, print the candidates before the error is printed."""
+    try:
+        yield
+    except NoSuchSession as e:
+        for candidate in e.candidates:
+            note(candidate.line())
+        raise
 
 
 _CANDIDATE = (

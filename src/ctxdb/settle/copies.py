@@ -28,7 +28,7 @@ from ctxdb.settle.line_counts import CountedLine, shift_count
 from ctxdb.settle.session_files import recount_file
 from ctxdb.settle.turns import forked_queues
 from ctxdb.store.insert import insert_beside, load
-from ctxdb.store.lookup import look_up
+from ctxdb.store.lookup import first_column, json_list, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,8 @@ class Copies:
         self.reread = reread  # reads a line again: (source_file_id, byte_start, byte_length)
         self.recount: set[tuple[str, int]] = set()
         self.contested: set[int] = set()
-        self.dropped: set[int] = set()  # rows that were merged with others
+        self.merged: dict[int, int] = {}  # rows that were merged with others, and with which
+        self.renamed: list[tuple[str, str | None, int]] = []  # uuid, session, message
         self.at_hand: dict[tuple[int, int], Message] = {}  # lines of this batch, by place
         self.ranks: dict[str | None, SessionRank] = {}
         self.files: dict[int, FileRank] = {}
@@ -131,7 +132,6 @@ class Copies:
                 return "stored"
         self._add_copy(copy_of(message, message_id))
         replays.add((message.session_id, message.timestamp), message.block_keys, message_id)
-        self._rename_parent(message, owner.uuid)
         self._share(owner.session_id, message.session_id)
         is_other_session = owner.session_id != message.session_id
         if message.usage and is_other_session:
@@ -147,14 +147,51 @@ class Copies:
             self.at_hand[message.source_file_id, message.byte_start] = message
         return "copy"
 
-    def _rename_parent(self, place: Place, owner_uuid: str | None) -> None:
-        """What has a copy under another uuid as its parent has the owner as its parent."""
-        if place.uuid is not None and place.uuid != owner_uuid:
-            self.conn.execute(
-                "UPDATE messages SET parent_uuid = ? WHERE parent_uuid = ?"
-                " AND (? OR session_id IS ?)",
-                (owner_uuid, place.uuid, is_uuid(place.uuid), place.session_id),
+    def _rename(self, old: Message, message_id: int) -> None:
+        """Children of an entry that is known by another uuid from now on must name that one."""
+        if old.uuid is not None:
+            self.renamed.append((old.uuid, old.session_id, message_id))
+
+    def rename_parents(self) -> None:
+        """Let children name the owners of their parents; they are in the files with the parents."""
+        by_file: dict[int, dict[str, tuple[str | None, str | None]]] = {}
+        for old, session_id, renamed in self.renamed:
+            message_id = self._kept(renamed)
+            owner = self._owner(message_id)
+            if owner is None or owner.uuid == old:
+                continue
+            files = {owner.source_file_id}
+            files.update(
+                first_column(
+                    self.conn.execute(
+                        "SELECT source_file_id FROM message_copies WHERE message_id = ?",
+                        (message_id,),
+                    )
+                )
             )
+            for file_id in files:
+                by_file.setdefault(file_id, {})[old] = (owner.uuid, session_id)
+        self.renamed.clear()
+        for file_id, renames in by_file.items():
+            self._rename_in(file_id, renames)
+
+    def _rename_in(self, file_id: int, renames: dict[str, tuple[str | None, str | None]]) -> None:
+        rows = self.conn.execute(
+            "SELECT id, parent_uuid, session_id FROM messages WHERE source_file_id = ?"
+            " AND parent_uuid IN (SELECT value FROM json_each(?))",
+            (file_id, json_list(renames)),
+        ).fetchall()
+        for message_id, parent, session_id in rows:
+            new, of_session = renames[parent]
+            if is_uuid(parent) or session_id == of_session:
+                self.conn.execute(
+                    "UPDATE messages SET parent_uuid = ? WHERE id = ?", (new, message_id)
+                )
+
+    def _kept(self, message_id: int) -> int:
+        while message_id in self.merged:
+            message_id = self.merged[message_id]
+        return message_id
 
     def _share(self, one: str | None, other: str | None) -> None:
         sessions = {session_id for session_id in (one, other) if session_id is not None}
@@ -215,7 +252,7 @@ class Copies:
             if place.session_id is not None:
                 self.recount.add((place.session_id, place.source_file_id))
         self.replace(message)
-        self._rename_parent(owner, message.uuid)
+        self._rename(owner, owner.id)
 
     def settle(self) -> None:
         """Elect the owners of contested entries, now that the batch is stored."""
@@ -328,8 +365,8 @@ class Copies:
         for table in ("turns", "files_touched", "_orphans", "_message_lines"):
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
-        self.dropped.add(drop)
-        self._rename_parent(owner, kept.uuid)
+        self.merged[drop] = keep
+        self._rename(owner, keep)
         self.touched.turns_of_files.add(owner.source_file_id)
         self._share(owner.session_id, kept.session_id)
         if owner.session_id is not None:

@@ -54,21 +54,22 @@ class StoredMessages:
 
     def insert_derived(self, chunks: list[Chunk]) -> None:
         """What the new messages of chunks say of other tables; names of rows are resolved here."""
-        for chunk in chunks:
-            self._resolve(chunk)
         derived = [chunk.derived for chunk in chunks]
         stored = self.calls.known(tool.tool_use_id for one in derived for tool in one.tools)
         again = _repeated(tool.tool_use_id for one in derived for tool in one.tools)
-        if stored or again:
-            for chunk in chunks:
+        for chunk in chunks:
+            if stored or again:
                 chunk.derived.take_apart(stored | again, chunk.messages)
+            self._resolve(chunk)
         tools = [tool for one in derived for tool in one.tools]
         self.calls.add_whole(
             tools,
             [touch for one in derived for touch in one.files],
             [operation for one in derived for operation in one.git],
         )
-        self.touched.calls.update(call for one in derived for call in one.starting)
+        self.touched.calls.update(
+            call.tool_use_id for one in derived for call in one.calls_that_start_agents
+        )
         self.calls.join([half for one in derived for half in one.halves])
         new = [message for chunk in chunks for message in chunk.messages if message.is_new]
         self._add_lines(new)
@@ -81,13 +82,11 @@ class StoredMessages:
         turns = [None, *(message.turn_id for message in chunk.messages)]
         derived = chunk.derived
         numbers = {0: 0}
-        for tool in (*derived.tools, *derived.halves):
-            if tool.message_id is not None:
-                tool.message_id = ids[tool.message_id]
-            if tool.result_message_id is not None:
-                tool.result_message_id = ids[tool.result_message_id]
-            tool.turn_id = turns[tool.turn_id or 0]
+        derived.take_halves(chunk.messages)
         for tool in derived.tools:
+            tool.message_id = ids[tool.message_id or 0]
+            tool.result_message_id = ids[tool.result_message_id or 0]
+            tool.turn_id = turns[tool.turn_id or 0]
             numbers[tool.id] = self.calls.next_id
             tool.id = self.calls.next_id
             self.calls.next_id += 1

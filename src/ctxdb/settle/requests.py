@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ctxdb.rows import Message, Request, UsageLine, columns, insert_sql, select_sql, values_of
 from ctxdb.rules.requests import Teller, counts, key_of, sum_up
 from ctxdb.store.insert import load
-from ctxdb.store.lookup import look_up
+from ctxdb.store.lookup import first_column, look_up
 
 if TYPE_CHECKING:
     from ctxdb.rules.derive import Derived
@@ -26,16 +26,20 @@ _REPLACE = f"{insert_sql(Request)} ON CONFLICT (request_key) DO UPDATE SET " + "
 )
 _LINES = (
     f"SELECT {select_sql(UsageLine)}, m.session_id, m.agent_id, m.turn_id, m.timestamp, m.uuid,"
-    " m.is_sidechain FROM j CROSS JOIN _usage_lines t ON t.request_key = j.value"
+    " m.is_sidechain, m.api_message_id, m.request_id"
+    " FROM j CROSS JOIN _usage_lines t ON t.request_key = j.value"
     " JOIN messages m ON m.id = t.message_id"
 )
+# The lines of an API message, whose id all keys of its requests begin with.
+_OF_API_MESSAGE = "t.request_key >= j.value || '|' AND t.request_key < j.value || '}'"
 # Sessions that have an API message outside a sidechain, as an entry of their own or as a copy: a
 # forked session's history belongs to its parent.
 _MAIN_SESSIONS = (
-    "SELECT j.value, m.session_id FROM j CROSS JOIN _usage_lines t ON t.api_message_id = j.value"
-    " JOIN messages m ON m.id = t.message_id WHERE m.is_sidechain = 0"
-    " UNION SELECT j.value, c.session_id FROM j CROSS JOIN _usage_lines t"
-    "  ON t.api_message_id = j.value JOIN messages m ON m.id = t.message_id"
+    f"SELECT j.value, m.session_id FROM j CROSS JOIN _usage_lines t ON {_OF_API_MESSAGE}"
+    "  JOIN messages m ON m.id = t.message_id AND m.api_message_id = j.value"
+    "  WHERE m.is_sidechain = 0"
+    f" UNION SELECT j.value, c.session_id FROM j CROSS JOIN _usage_lines t ON {_OF_API_MESSAGE}"
+    "  JOIN messages m ON m.id = t.message_id AND m.api_message_id = j.value"
     "  JOIN message_copies c ON c.message_id = m.id"
     "  WHERE m.is_sidechain = 0 AND c.session_id IS NOT NULL"
 )
@@ -55,8 +59,8 @@ def add_new(conn: sqlite3.Connection, derived: list[Derived], touched: Touched) 
         for api_message_id, lines in look_up(
             conn,
             told,
-            "SELECT t.api_message_id, count(*) FROM j CROSS JOIN _usage_lines t"
-            " ON t.api_message_id = j.value WHERE t.part = 0 GROUP BY 1",
+            f"SELECT j.value, count(*) FROM j CROSS JOIN _usage_lines t ON {_OF_API_MESSAGE}"
+            " WHERE t.part = 0 GROUP BY j.value",
         )
         if lines != told[api_message_id]
     }
@@ -78,19 +82,19 @@ def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
         return
     wanted = sorted(keys.union(_others(conn, keys)))
     told: dict[str, list[Teller]] = {key: [] for key in wanted}
-    for *values, session_id, agent_id, turn_id, at, uuid, is_sidechain in look_up(
+    for *values, session_id, agent_id, turn_id, at, uuid, is_sidechain, api, request in look_up(
         conn, wanted, _LINES
     ):
         line = UsageLine(*values)
-        whose = (session_id, agent_id, turn_id, at, uuid, is_sidechain)
+        whose = (session_id, agent_id, turn_id, at, uuid, is_sidechain, api, request)
         told[line.request_key].append(Teller(line, *whose))
     main: dict[str, set[str | None]] = {}
-    apis = {one.line.api_message_id for tellers in told.values() for one in tellers}
+    apis = {one.api_message_id for tellers in told.values() for one in tellers}
     for api_message_id, session_id in look_up(conn, apis - {None}, _MAIN_SESSIONS):
         main.setdefault(api_message_id, set()).add(session_id)
     sums, gone = [], []
     for key, tellers in told.items():
-        counted = [t for t in tellers if counts(t, main.get(t.line.api_message_id or "", ()))]
+        counted = [t for t in tellers if counts(t, main.get(t.api_message_id or "", ()))]
         if counted:
             sums.append(sum_up(counted))
         else:
@@ -101,17 +105,28 @@ def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
 
 def _others(conn: sqlite3.Connection, keys: Iterable[str]) -> list[str]:
     """Requests of the same API message under another key: only a sidechain replay makes these."""
-    return [
-        key
-        for (key,) in look_up(
+    apis = {
+        api_message_id
+        for (api_message_id,) in look_up(
             conn,
-            sorted(keys),
-            "SELECT DISTINCT o.request_key FROM j"
-            " CROSS JOIN _usage_lines l ON l.request_key = j.value"
-            " JOIN _usage_lines o ON o.api_message_id = l.api_message_id"
-            " WHERE o.request_key <> l.request_key AND o.part = l.part",
+            keys,
+            "SELECT DISTINCT m.api_message_id FROM j"
+            " CROSS JOIN _usage_lines t ON t.request_key = j.value"
+            " JOIN messages m ON m.id = t.message_id WHERE m.api_message_id IS NOT NULL",
         )
-    ]
+    }
+    return _requests_of(conn, apis)
+
+
+def _requests_of(conn: sqlite3.Connection, api_message_ids: Iterable[str]) -> list[str]:
+    """The keys of all requests of some API messages."""
+    return first_column(
+        look_up(
+            conn,
+            api_message_ids,
+            f"SELECT DISTINCT t.request_key FROM j CROSS JOIN _usage_lines t ON {_OF_API_MESSAGE}",
+        )
+    )
 
 
 def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> None:
@@ -119,16 +134,12 @@ def drop_lines(conn: sqlite3.Connection, message_id: int, touched: Touched) -> N
 
     Other requests of the same API message may have been left out because of it (R3).
     """
-    touched.requests.update(
-        key
-        for (key,) in conn.execute(
-            "SELECT request_key FROM _usage_lines WHERE message_id = ?1"
-            " UNION SELECT o.request_key FROM _usage_lines l JOIN _usage_lines o"
-            "  ON o.api_message_id = l.api_message_id WHERE l.message_id = ?1",
-            (message_id,),
-        )
+    keys = first_column(
+        conn.execute("SELECT request_key FROM _usage_lines WHERE message_id = ?", (message_id,))
     )
-    conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
+    if keys:
+        touched.requests.update(keys, _others(conn, keys))
+        conn.execute("DELETE FROM _usage_lines WHERE message_id = ?", (message_id,))
 
 
 def adopt(conn: sqlite3.Connection, file_id: int, session_id: str | None, touched: Touched) -> None:

@@ -62,8 +62,14 @@ class TurnStarts:
             elif session_id not in current:
                 current[session_id] = self._before(chunk, session_id)
             line.turn_id = current[session_id]
-            for call in line.calls or ():
-                self.of_calls[call.tool_use_id] = line.turn_id
+        self._know_calls(chunk, of_agents=False)
+
+    def _know_calls(self, chunk: Chunk, *, of_agents: bool) -> None:
+        """Remember the turns of calls that start agents: of the main thread, or of agents."""
+        starting = [*chunk.derived.calls_that_start_agents, *chunk.derived.halves]
+        for call in starting:
+            if call.message_id is not None and (call.agent_id is not None) == of_agents:
+                self.of_calls[call.tool_use_id] = chunk.messages[call.message_id - 1].turn_id
 
     def _follow_queue(
         self, chunk: Chunk, event: Event, current: dict[str | None, int | None], *, is_new: bool
@@ -151,14 +157,12 @@ class TurnStarts:
                 if fact.tool_use_id and fact.source in LINKS:
                     self.links.setdefault((message.session_id, fact.agent_id), fact.tool_use_id)
 
-    def place_agents(self, messages: Iterable[Message]) -> None:
+    def place_agents(self, chunk: Chunk) -> None:
         """An agent's lines belong to the turn of the call that started it, where that is known."""
-        for message in messages:
-            if message.agent_id is None or not message.is_new:
-                continue
-            message.turn_id = turn_id = self.of_agent(message.session_id, message.agent_id)
-            for call in message.calls or ():
-                self.of_calls[call.tool_use_id] = turn_id
+        for message in chunk.messages:
+            if message.agent_id is not None and message.is_new:
+                message.turn_id = self.of_agent(message.session_id, message.agent_id)
+        self._know_calls(chunk, of_agents=True)
 
     def of_agent(self, session_id: str | None, agent_id: str) -> int | None:
         """The turn that an agent's lines belong to, as far as is known now."""

@@ -25,7 +25,8 @@ def insert(
         return 0
     count = conn.executemany(insert_sql(kind), map(values_of(kind), rows)).rowcount
     if kind.beside:
-        insert_beside(conn, kind, rows if beside is None else [*filter(beside, rows)])
+        kept = rows if beside is None else filter(beside, rows)
+        conn.executemany(insert_sql(kind, kind.beside), map(values_of(kind, kind.beside), kept))
     return count
 
 

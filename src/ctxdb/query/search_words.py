@@ -1,12 +1,12 @@
-"""What a person types into a search box, as an expression that FTS5 understands.
+"""Turn what a person types into a search box into an expression of FTS5.
 
-Plain words must all be there; "several words" in quotes stand side by side; ``word*`` is how a
-word begins; ``OR`` and ``NOT`` in capitals, and parentheses with them, mean what they say.
+Plain words must all be there. "Several words" in quotes must be side by side. ``word*`` is the
+beginning of a word. ``OR`` and ``NOT`` in capitals are operators, and parentheses group them.
 
-The index knows only runs of letters and digits. A word with anything else in it (``snake_case``,
-``path/to/file.py``, ``foo.bar()``, ``--flag``) is looked for as the phrase of its parts, and what
-contains it to the letter comes first. Whatever cannot be read as an expression is taken as plain
-words: a search never fails for its syntax.
+The index has only runs of letters and digits. A word with other characters (``snake_case``,
+``path/to/file.py``, ``foo.bar()``, ``--flag``) is searched as the phrase of its parts, and texts
+that have it to the letter come first. A text that is not a valid expression is taken as plain
+words: no search fails because of its syntax.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-# Scripts written without spaces, or with particles that stick to the word: from Thai on, Hangul,
-# kana, Han. The index has whole runs of them as one word, so they are looked for inside of words.
+# Scripts without spaces, or with particles joined to the word: Thai and those after it, Hangul,
+# kana, Han. The index has whole runs of them as one word, so they are searched inside of words.
 _RUNS = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff"
     "\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
@@ -28,7 +28,7 @@ FIRST_OF_RUNS = "\u0e00"
 _PARTS = re.compile(r'"([^"]*)"(\*?)|([()])|([^\s"()]+(?:\([^\s"()]*\)[^\s"()]*)*)')
 _PLAIN_PARTS = re.compile(r'"([^"]*)"(\*?)|()([^\s"]+)')  # a parenthesis is a character of a word
 _OPERATORS = frozenset(("AND", "OR", "NOT"))
-MAX_WORDS = 64  # a pasted page is cut here: more words find nothing more
+MAX_WORDS = 64  # of a pasted page; more words would match nothing more
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class Word:
 
     @property
     def tokens(self) -> list[str]:
-        """Its parts as the index has them."""
+        """The parts of it that are in the index."""
         return tokens(self.text)
 
     @property
     def is_run(self) -> bool:
-        """Whether it has to be looked for inside of words."""
+        """Whether it must be searched inside of words."""
         return _RUNS.search(self.text) is not None
 
     @property
     def is_literal(self) -> bool:
-        """Whether it has characters that the index does not know, so that the text is asked."""
+        """Whether it has characters that are not in the index: then texts are compared too."""
         return bool(self.text) and " ".join(self.tokens) != self.text.casefold()
 
 
@@ -80,7 +80,7 @@ Node = Word | Both | Either | Without
 
 
 def tokens(text: str) -> list[str]:
-    """Split as unicode61 does: letters and digits stay together, everything else parts them."""
+    """Split a text as unicode61 does: into runs of letters and digits."""
     if text.isascii():
         return re.findall(r"[a-z0-9]+", text.lower())
     import unicodedata
@@ -93,7 +93,7 @@ def tokens(text: str) -> list[str]:
 
 
 def parse(text: str) -> Node | None:
-    """What to look for; None when there is nothing to look for."""
+    """Return what to search for; None for nothing."""
     parts = _split(text)[: MAX_WORDS * 2]
     words = [part for part in parts if isinstance(part, Word)]
     if any(isinstance(part, str) for part in parts):
@@ -104,19 +104,18 @@ def parse(text: str) -> Node | None:
                 return node
         except _NotAnExpression:
             pass
-        # Operators where none can be are words like any other.
+        # It is not an expression, so its operators are plain words.
         words = [p if isinstance(p, Word) else Word(p) for p in parts if p not in ("(", ")")]
     return plain(words) if words else None
 
 
 def plain(words: Iterable[Word]) -> Node:
-    """All of these words."""
-    kept = tuple(words)[:MAX_WORDS]
-    return kept[0] if len(kept) == 1 else Both(kept)
+    """Return the expression that all of these words match."""
+    return _joined(Both, list(words)[:MAX_WORDS])
 
 
 def words_of(node: Node) -> Iterator[Word]:
-    """All words that are wanted."""
+    """Return all words that must or may be there."""
     match node:
         case Word():
             yield node
@@ -128,14 +127,14 @@ def words_of(node: Node) -> Iterator[Word]:
 
 
 def is_plain(node: Node) -> bool:
-    """Whether every word has to be there."""
+    """Return whether every word must be there."""
     return isinstance(node, Word) or (
         isinstance(node, Both) and all(isinstance(part, Word) for part in node.parts)
     )
 
 
 def expression(node: Node, spell: Callable[[Word], str]) -> str:
-    """The expression for FTS5; `spell` says what a word is in it."""
+    """Return the expression for FTS5; `spell` turns a word into its part of it."""
     match node:
         case Word():
             return spell(node)
@@ -147,11 +146,11 @@ def expression(node: Node, spell: Callable[[Word], str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """A string of FTS5: its tokenizer makes a phrase of it."""
+    """Return a string of FTS5, which its tokenizer makes a phrase of."""
     return '"' + text.replace('"', '""').replace("\0", " ") + '"'
 
 
-# -- reading ------------------------------------------------------------------------------------
+# -- parsing ---------------------------------------------------------------------------------------
 
 
 class _NotAnExpression(Exception):
@@ -159,11 +158,11 @@ class _NotAnExpression(Exception):
 
 
 def _split(text: str) -> list[Word | str]:
-    """Words, operators and parentheses. A quote without its pair is left out."""
+    """Return words, operators and parentheses. A quote without its pair is left out."""
     found = _parts(text, _PARTS)
     if any(part in _OPERATORS for part in found):
         return found
-    # Without an operator parentheses group nothing: $(cat and fmt.Errorf( are words of code.
+    # Without an operator, parentheses group nothing: $(cat and fmt.Errorf( are words of code.
     return _parts(text, _PLAIN_PARTS)
 
 
@@ -181,12 +180,22 @@ def _parts(text: str, pattern: re.Pattern[str]) -> list[Word | str]:
     return found
 
 
+def _joined(how: type[Both | Either], parts: Sequence[Node]) -> Node:
+    if len(parts) == 1:
+        (only,) = parts
+        return only
+    return how(tuple(parts))
+
+
+# These take what they parse from the end of `rest`, which is in reverse order.
+
+
 def _either(rest: list[Word | str]) -> Node:
     parts = [_both(rest)]
     while rest and rest[-1] == "OR":
         rest.pop()
         parts.append(_both(rest))
-    return parts[0] if len(parts) == 1 else Either(tuple(parts))
+    return _joined(Either, parts)
 
 
 def _both(rest: list[Word | str]) -> Node:
@@ -196,11 +205,10 @@ def _both(rest: list[Word | str]) -> Node:
             rest.pop()
         elif rest[-1] == "NOT":
             rest.pop()
-            wanted = parts[0] if len(parts) == 1 else Both(tuple(parts))
-            parts = [Without(wanted, _single(rest))]
+            parts = [Without(_joined(Both, parts), _single(rest))]
             continue
         parts.append(_single(rest))
-    return parts[0] if len(parts) == 1 else Both(tuple(parts))
+    return _joined(Both, parts)
 
 
 def _single(rest: list[Word | str]) -> Node:

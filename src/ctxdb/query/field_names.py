@@ -1,30 +1,39 @@
-"""Names of fields in the inputs of tools: not what people look for.
+"""Leave out tool calls where only the name of a field matches a search.
 
-The index has them among the words. But who looks for "timeout" looks for what was said of one, not
-for every call that was given one.
+The index has these names among its words. But a search for "timeout" is about what was said of a
+timeout, not about every call that was given one.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctxdb.query.words import Both, Either, Node, Without, Word
+from ctxdb.query.search_words import Both, Either, Node, Without, Word
 from ctxdb.session.objects import parsed
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
 
+    from ctxdb.query.candidates import Candidate
+
 _GAP = r"[\W_]{1,40}"  # between the parts of a word, as in ctxdb.query.snippets
 
 
-def names_and_values(text: str) -> tuple[str, str]:
-    """The names of all fields of a JSON text, and all its values, one a line."""
+class FieldTexts(NamedTuple):
+    """The texts of a JSON object, one a line."""
+
+    names: str
+    values: str
+
+
+def names_and_values(text: str) -> FieldTexts:
+    """Return the names of all fields of a JSON text, and all its values."""
     value = parsed(text)
     if value is None:
-        return "", text
+        return FieldTexts("", text)
     waiting: list[Any] = [value]
     names: list[str] = []
     values: list[str] = []
@@ -37,46 +46,47 @@ def names_and_values(text: str) -> tuple[str, str]:
             waiting += reversed(value)
         else:
             values.append(value if isinstance(value, str) else json.dumps(value))
-    return "\n".join(names), "\n".join(values)
+    return FieldTexts("\n".join(names), "\n".join(values))
 
 
-def without_names(
-    conn: sqlite3.Connection, rows: Iterable[tuple[int, float]], node: Node, most: int
-) -> tuple[list[tuple[int, float]], int]:
-    """Of the tool calls that the index names, best first, up to `most` that say it in a value.
+def without_field_names(
+    conn: sqlite3.Connection, rows: Iterable[Candidate], node: Node, most: int
+) -> tuple[list[Candidate], int]:
+    """Return the first `most` of these tool calls where a value matches.
 
-    Also how many were passed over, because only names of fields fit.
+    Also return how many were left out because only names of fields match.
     """
     has = {word: _finder(word) for word in _words(node)}
-    kept: list[tuple[int, float]] = []
+    kept: list[Candidate] = []
     dropped = 0
     for row in rows:
         if len(kept) >= most:
             break
-        if _is_said(conn, row[0], node, has):
+        if _is_in_a_value(conn, row.id, node, has):
             kept.append(row)
         else:
             dropped += 1
     return kept, dropped
 
 
-def _is_said(
+def _is_in_a_value(
     conn: sqlite3.Connection, tool_id: int, node: Node, has: dict[Word, Callable[[str], bool]]
 ) -> bool:
-    found = conn.execute("SELECT input, target FROM tool_uses WHERE id = ?", (tool_id,)).fetchone()
-    names, values = names_and_values(found[0] or "")
-    # What is in no name was found elsewhere, in whatever way the index folds letters.
-    doubtful = {word for word, is_in in has.items() if is_in(names.lower())}
-    doubtful = {word for word in doubtful if not has[word](f"{found[1] or ''}\n{values}".lower())}
+    sql = "SELECT ifnull(input, ''), ifnull(target, '') FROM tool_uses WHERE id = ?"
+    input_, target = conn.execute(sql, (tool_id,)).fetchone()
+    fields = names_and_values(input_)
+    # A word that is in no name was found elsewhere; how the index folds letters does not matter.
+    doubtful = {word for word, is_in in has.items() if is_in(fields.names.lower())}
+    doubtful = {word for word in doubtful if not has[word](f"{target}\n{fields.values}".lower())}
     if doubtful and not _fits(node, doubtful):
-        sql = "SELECT result_text FROM tool_uses WHERE id = ?"
-        result = (conn.execute(sql, (tool_id,)).fetchone()[0] or "").lower()
-        doubtful = {word for word in doubtful if not has[word](result)}
+        sql = "SELECT ifnull(result_text, '') FROM tool_uses WHERE id = ?"
+        (result,) = conn.execute(sql, (tool_id,)).fetchone()
+        doubtful = {word for word in doubtful if not has[word](result.lower())}
     return _fits(node, doubtful)
 
 
 def _fits(node: Node, lacking: set[Word]) -> bool:
-    """Whether it fits without these words."""
+    """Return whether a text without these words matches."""
     match node:
         case Word():
             return node not in lacking
@@ -99,10 +109,10 @@ def _words(node: Node) -> set[Word]:
 
 
 def _finder(word: Word) -> Callable[[str], bool]:
-    """Whether a text in lower case has a word, whole or inside of another."""
+    """Return a test whether a text in lower case has a word, also inside of another word."""
     parts = [] if word.is_run else word.tokens
     if len(parts) < 2:
-        part = parts[0] if parts else word.text.lower()
+        part = next(iter(parts), word.text.lower())
         return lambda text: part in text
     pattern = re.compile(_GAP.join(map(re.escape, parts)))
     return lambda text: pattern.search(text) is not None

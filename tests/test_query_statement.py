@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ctxdb.errors import UsageError
-from ctxdb.query import build as module
-from ctxdb.query.build import Ask, build
 from ctxdb.query.resolve import meant, project_ids
+from ctxdb.query.statement import Ask, is_sql, statement_for
 from ctxdb.session.find import find_session
 from ctxdb.store import sql_files
 
@@ -96,7 +95,7 @@ ASKED = """\
 --   name: the tool
 --   started_at: when
 -- :tool: which tool
--- :since (time) = 2026-03-04: from when
+-- :since (since) = 2026-03-04: from when
 -- :limit = 2: how many
 SELECT name, started_at FROM tool_uses
 WHERE name = :tool AND started_at >= :since ORDER BY started_at LIMIT :limit"""
@@ -130,7 +129,7 @@ def _views(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def answer(db: sqlite3.Connection, what: str, **more: Any) -> list[tuple[Any, ...]]:
-    statement = build(Ask(what, **more), db)
+    statement = statement_for(Ask(what, **more), db)
     return db.execute(statement.sql, statement.values).fetchall()
 
 
@@ -155,13 +154,13 @@ def test_rows_are_narrowed_by_their_own_columns(db: sqlite3.Connection) -> None:
 
 def test_the_narrowed_time_uses_the_index(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX tool_uses_started_at ON tool_uses(started_at)")
-    statement = build(Ask("calls", since="2026-03-05"), db)
+    statement = statement_for(Ask("calls", since="2026-03-05"), db)
     plan = db.execute(f"EXPLAIN QUERY PLAN {statement.sql}", statement.values).fetchall()
     assert any("tool_uses_started_at" in row[3] for row in plan), plan
 
 
 def test_the_default_period_is_applied_and_said(db: sqlite3.Connection) -> None:
-    statement = build(Ask("calls"), db)
+    statement = statement_for(Ask("calls"), db)
     assert statement.note == "Showing the last 30 days; --since all shows everything."
     assert answer(db, "calls") == []
     assert len(answer(db, "calls", since="all")) == 6
@@ -174,7 +173,7 @@ def test_the_default_period_is_applied_and_said(db: sqlite3.Connection) -> None:
 def test_no_default_period_where_something_narrower_is_asked(
     db: sqlite3.Connection, more: dict[str, Any]
 ) -> None:
-    assert build(Ask("calls", **more), db).note == ""
+    assert statement_for(Ask("calls", **more), db).note == ""
     assert answer(db, "calls", **more)
 
 
@@ -182,7 +181,7 @@ def test_an_option_the_view_does_not_know_is_refused_with_those_it_knows(
     db: sqlite3.Connection,
 ) -> None:
     with pytest.raises(UsageError, match="by --model, only by --since, --until, --project"):
-        build(Ask("summed", model="opus"), db)
+        statement_for(Ask("summed", model="opus"), db)
 
 
 def test_a_model_is_a_part_of_its_name(db: sqlite3.Connection) -> None:
@@ -223,7 +222,7 @@ def test_a_misspelt_name_column_or_parameter_suggests_the_nearest(db: sqlite3.Co
         (Ask("calls", session="ffff"), "ctxdb search"),
     ):
         with pytest.raises(UsageError, match=hint):
-            build(ask, db)
+            statement_for(ask, db)
 
 
 def test_names_are_never_pasted_into_sql(db: sqlite3.Connection) -> None:
@@ -235,7 +234,7 @@ def test_names_are_never_pasted_into_sql(db: sqlite3.Connection) -> None:
         Ask("sqlite_master"),
     ):
         with pytest.raises(UsageError):
-            build(ask, db)
+            statement_for(ask, db)
 
 
 def test_a_hyphen_in_a_name_does(db: sqlite3.Connection) -> None:
@@ -268,9 +267,9 @@ def test_an_option_fills_the_parameter_of_its_name(db: sqlite3.Connection) -> No
 
 def test_a_parameter_without_default_is_asked_for(db: sqlite3.Connection) -> None:
     with pytest.raises(UsageError, match="-p tool VALUE: which tool"):
-        build(Ask("asked"), db)
-    with pytest.raises(UsageError, match="no whole number"):
-        build(Ask("asked", params={"tool": "x", "limit": "many"}), db)
+        statement_for(Ask("asked"), db)
+    with pytest.raises(UsageError, match="not a whole number"):
+        statement_for(Ask("asked", params={"tool": "x", "limit": "many"}), db)
 
 
 def test_p_narrows_a_view_by_a_column(db: sqlite3.Connection) -> None:
@@ -306,7 +305,7 @@ def test_sql_is_taken_as_it_is_with_values_bound(db: sqlite3.Connection) -> None
 @pytest.mark.parametrize("more", [{"since": "7d"}, {"project": "x"}, {"sort": "a"}])
 def test_sql_narrows_itself(db: sqlite3.Connection, more: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="in SQL write"):
-        build(Ask("SELECT 1", **more), db)
+        statement_for(Ask("SELECT 1", **more), db)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +313,7 @@ def test_sql_narrows_itself(db: sqlite3.Connection, more: dict[str, Any]) -> Non
     [("daily_usage", False), ("daily-usage", False), ("SELECT 1", True), ("select*from t", True)],
 )
 def test_what_cannot_be_a_name_is_sql(text: str, expected: bool) -> None:
-    assert module.is_sql(text) is expected
+    assert is_sql(text) is expected
 
 
 # -- who is meant -------------------------------------------------------------------------------
