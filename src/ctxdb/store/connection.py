@@ -236,7 +236,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 def open_old(path: Path) -> sqlite3.Connection:
     """A connection that cannot write, to a database of any version."""
-    _check_owner(path)
+    refuse_unsafe(path)
     _check_header(path)
     uri = f"file:{quote(os.fsencode(path))}?mode=ro{_immutable(path)}"
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
