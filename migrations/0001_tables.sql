@@ -662,3 +662,22 @@ BEGIN
   INSERT OR IGNORE INTO _deleted_prices
   VALUES (OLD.model, coalesce(OLD.effective_from, ''), OLD.prompt_tokens_gt);
 END;
+
+-- Bookkeeping goes with its row, whoever deletes the row: ids may be used again.
+CREATE TRIGGER messages_bookkeeping_ad AFTER DELETE ON messages BEGIN
+  DELETE FROM _message_lines WHERE message_id = OLD.id;
+  DELETE FROM _usage_lines WHERE message_id = OLD.id;
+  DELETE FROM _orphans WHERE message_id = OLD.id;
+END;
+CREATE TRIGGER message_copies_bookkeeping_ad AFTER DELETE ON message_copies BEGIN
+  DELETE FROM _copy_lines WHERE copy_id = OLD.id;
+END;
+CREATE TRIGGER tool_uses_bookkeeping_ad AFTER DELETE ON tool_uses BEGIN
+  DELETE FROM _tool_results WHERE tool_id = OLD.id;
+END;
+CREATE TRIGGER events_bookkeeping_ad AFTER DELETE ON events BEGIN
+  DELETE FROM _event_lines WHERE event_id = OLD.id;
+END;
+CREATE TRIGGER source_files_bookkeeping_ad AFTER DELETE ON source_files BEGIN
+  DELETE FROM _file_marks WHERE source_file_id = OLD.id;
+END;

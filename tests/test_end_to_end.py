@@ -51,7 +51,8 @@ def rows(db_path: Path) -> dict[str, list[tuple[Any, ...]]]:
         tables = [
             name
             for (name,) in db.execute(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+                "SELECT name FROM sqlite_schema WHERE type = 'table'"
+                " AND sql NOT LIKE 'CREATE VIRTUAL%'"
             )
         ]
         return {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables}

@@ -113,7 +113,9 @@ def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_
             with urllib.request.urlopen(f"{address}{path}", timeout=PATIENCE) as answer:
                 return json.load(answer)
 
-        views = get("/ctxdb.json")["views"]
+        database = get("/ctxdb.json")
+        assert next(iter(database["tables"]))["name"] == "README"
+        views = database["views"]
         listed = {view if isinstance(view, str) else view["name"] for view in views}
         for one in sql_files.all_views():
             assert one.name in listed

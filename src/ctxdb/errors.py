@@ -11,6 +11,7 @@
         ├── NoDatabase                      nothing has been synced yet
         ├── NotOurDatabase                  a SQLite file that ctxdb did not make, or no SQLite file
         ├── NewerSchema                     made by a newer ctxdb than this one
+        ├── OldDatabase                     made before the tables got their present columns
         ├── DamagedDatabase                 SQLite cannot read it
         └── UnsafeDatabase                  another user's file, or a symbolic link
 
@@ -119,6 +120,27 @@ class NewerSchema(DatabaseError):
             "made by a newer version of ctxdb"
             f" (unknown migration {', '.join(self.unknown)}); upgrade ctxdb",
         )
+
+
+class OldDatabase(DatabaseError):
+    """Made by an earlier version with other tables; `gone` names sources that no longer exist.
+
+    Without them it cannot be made again, so it stays as it is.
+    """
+
+    def __init__(self, path: os.PathLike[str] | str, gone: Iterable[str] = ()) -> None:
+        self.gone = tuple(gone)
+        why = "made by an earlier version of ctxdb"
+        if self.gone:
+            first, *others = self.gone
+            more = f" and {len(others):,} more" if others else ""
+            why += (
+                f", and it cannot be made again: {first}{more} is gone or was rewritten;"
+                " it is left as it is: keep it, and sync into another file with --db FILE"
+            )
+        else:
+            why += "; `ctxdb sync` makes it again from its transcripts"
+        super().__init__(path, why)
 
 
 class DamagedDatabase(DatabaseError):

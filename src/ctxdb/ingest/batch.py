@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from ctxdb.rows import Message, SourceFile
+from ctxdb.rules.calls import is_unique_id
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.seen import sessions_seen
 from ctxdb.settle import agents, requests, session_files, sessions, turns
@@ -142,6 +143,16 @@ class Batch:
             who,
         )
         for column in ("message_id", "result_message_id"):
+            self.touched.pairs.update(
+                (session_id, tool_use_id)
+                for (tool_use_id,) in self.conn.execute(
+                    f"SELECT t.tool_use_id FROM messages m JOIN tool_uses t ON t.{column} = m.id"
+                    " WHERE m.source_file_id = ?",
+                    (file.id,),
+                )
+                for session_id in (None, file.session_id)
+                if not is_unique_id(tool_use_id)
+            )
             self.conn.execute(
                 "UPDATE tool_uses SET session_id = ? WHERE session_id IS NULL AND"
                 f" {column} IN (SELECT id FROM messages WHERE source_file_id = ?)",

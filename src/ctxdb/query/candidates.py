@@ -93,7 +93,7 @@ def tables(wanted: Wanted) -> Iterator[Table]:
             values += (wanted.tool.lower(),)
         if wanted.errors:
             where += " AND tool_uses.status = 'error'"
-        texts = ("target", "input", "result_text")
+        texts = ("target", "input", "searched_text")
         yield Table(
             "tool_uses_fts", "tool_uses", "2.0, 1.0, 0.5", texts, SCANNED_TOOLS, where, values
         )

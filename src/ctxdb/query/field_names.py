@@ -79,7 +79,7 @@ def _is_in_a_value(
     doubtful = {word for word, is_in in has.items() if is_in(fields.names.lower())}
     doubtful = {word for word in doubtful if not has[word](f"{target}\n{fields.values}".lower())}
     if doubtful and not _fits(node, doubtful):
-        sql = "SELECT ifnull(result_text, '') FROM tool_uses WHERE id = ?"
+        sql = "SELECT ifnull(searched_text, '') FROM tool_uses WHERE id = ?"
         (result,) = conn.execute(sql, (tool_id,)).fetchone()
         doubtful = {word for word in doubtful if not has[word](result.lower())}
     return _fits(node, doubtful)

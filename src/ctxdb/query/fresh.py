@@ -46,7 +46,7 @@ def freshen(
     """
     import sqlite3
 
-    from ctxdb.errors import CtxdbError, LockHeld
+    from ctxdb.errors import CtxdbError, LockHeld, OldDatabase
 
     try:
         if not config.db_path.exists():
@@ -68,6 +68,8 @@ def freshen(
     except LockHeld:
         if glance := look(config):
             _say_if_stale(glance, say)
+    except OldDatabase:
+        _rebuild(config, say)
     except CtxdbError as e:
         say(f"Not brought up to date: {e}")
     except OSError as e:
@@ -94,15 +96,18 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
     """Compare; return None if the database is not made from these roots, or cannot be read.
 
     Raise NewerSchema if the database is newer than this code, unless `may_be_newer`.
+    Raise OldDatabase if it is older than the present tables.
     """
     import sqlite3
 
-    from ctxdb.errors import CtxdbError
+    from ctxdb.errors import CtxdbError, OldDatabase
     from ctxdb.store.connection import open_reader
     from ctxdb.store.version import applied, is_current
 
     try:
         conn = open_reader(config.db_path)
+    except OldDatabase:
+        raise
     except (CtxdbError, OSError):
         return None  # the question itself will fail, and say why
     try:
@@ -239,6 +244,23 @@ def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     from ctxdb.progress import human_bytes, progress_on
 
     say(f"Reading {human_bytes(total)} of transcripts into {config.db_path}, this once.")
+    progress = progress_on(sys.stderr)
+    try:
+        sync(config, progress=progress)
+    finally:
+        progress.finish()
+
+
+def _rebuild(config: Config, say: Callable[[str], None]) -> None:
+    """Make a database of an earlier version again: nothing can be answered before that."""
+    from ctxdb.ingest.old_database import find_old, is_made_from
+    from ctxdb.ingest.sync import sync
+    from ctxdb.progress import progress_on
+
+    sources = find_old(config.db_path)
+    if sources is None or not is_made_from(sources, config.roots):
+        return  # the question itself will fail, and say why
+    say(f"{config.db_path} was made by an earlier version of ctxdb: making it again, this once.")
     progress = progress_on(sys.stderr)
     try:
         sync(config, progress=progress)

@@ -121,7 +121,7 @@ def _texts(conn: sqlite3.Connection, hit: Hit) -> tuple[list[_Text], str]:
         text, thinking = conn.execute(sql, (hit.id,)).fetchone()
         return [_Text("text", text), _Text("thinking", thinking)], ""
     sql = (
-        "SELECT ifnull(target, ''), ifnull(result_text, ''), ifnull(input, '')"
+        "SELECT ifnull(target, ''), ifnull(searched_text, ''), ifnull(input, '')"
         " FROM tool_uses WHERE id = ?"
     )
     target, result, input_ = conn.execute(sql, (hit.id,)).fetchone()

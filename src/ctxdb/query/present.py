@@ -116,7 +116,7 @@ def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> Ctx
             return UsageError(f"{error}{meant(str(error), conn)}")
         if is_current(conn):
             return error
-        row = conn.execute("SELECT root FROM source_files WHERE root IS NOT NULL").fetchone()
+        row = conn.execute("SELECT root FROM _file_marks WHERE root IS NOT NULL").fetchone()
     (root,) = row or (None,)
     how = f"ctxdb --db {guarded.path} sync --root {root}" if root else "ctxdb sync"
     return CtxdbError(

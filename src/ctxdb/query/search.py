@@ -151,7 +151,7 @@ def _ranked(conn: sqlite3.Connection, table: Table, node: Node, depth: Depth) ->
             has_field_names |= dropped > 0
             if dropped and not is_all:
                 # Names of fields have displaced other rows.
-                without_input = replace(table, texts=("target", "result_text"))
+                without_input = replace(table, texts=("target", "searched_text"))
                 others, cut = matching(conn, without_input, stage)
                 is_cut |= cut
                 rows = list(({one.id: one for one in [*others, *rows]}).values())

@@ -8,13 +8,15 @@ code of a shell, the duration, the file that was touched, git operations) is wor
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from ctxdb.claude.file_changes import call_file
 from ctxdb.claude.git_output import GitOp, git_from_text
+from ctxdb.claude.tools import read_result
 from ctxdb.rows import CALL, RESULT, FileTouch, GitOperation, ToolUse, copy_fields, said_by
 
 if TYPE_CHECKING:
@@ -114,8 +116,15 @@ def split(tool: ToolUse) -> tuple[ToolUse | None, ToolUse | None]:
         result = ToolUse(tool_use_id=tool.tool_use_id, result_message_id=tool.result_message_id)
         copy_fields(result, tool, _RESULT)
         if _is_clean_shell(tool) and result.exit_code == 0:
-            result.exit_code = None  # the call said so, not the result
+            result.exit_code = _said_exit_code(tool)  # mostly only the call said so
     return call, result
+
+
+def _said_exit_code(tool: ToolUse) -> int | None:
+    """The exit code that the words of a result say by themselves."""
+    block = {"tool_use_id": tool.tool_use_id, "content": tool.result_text}
+    said = read_result(block, None, None)
+    return None if said is None else said.exit_code
 
 
 def _is_clean_shell(tool: ToolUse) -> bool:
@@ -167,6 +176,49 @@ def give_back(tools: Iterable[ToolUse], messages: list[Message]) -> None:
         if result is not None and result.result_message_id is not None:
             message = messages[result.result_message_id - 1]
             message.results = [*(message.results or ()), result]
+
+
+class Place(NamedTuple):
+    """Where a half is, in reading order."""
+
+    path: str
+    byte_start: int
+
+
+@dataclass(slots=True)
+class Half:
+    """A call or a result, with the row and the message it is in and where that is."""
+
+    row: int
+    message_id: int
+    place: Place
+    tool: ToolUse
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is the call."""
+        return self.tool.message_id is not None
+
+
+def pair(halves: list[Half]) -> tuple[list[tuple[Half, Half]], list[Half]]:
+    """The calls and results of one id in a session, paired; and the results without a call.
+
+    A result belongs to the last call before it that has none yet; one that is before every open
+    call, to the first of these.
+    """
+    pairs: list[tuple[Half, Half]] = []
+    unanswered: list[Half] = []
+    early: list[Half] = []
+    # A call on the line of its result is not before it.
+    for half in sorted(halves, key=lambda half: (half.place, half.is_call)):
+        if half.is_call:
+            unanswered.append(half)
+        elif unanswered:
+            pairs.append((unanswered.pop(), half))
+        else:
+            early.append(half)
+    pairs += zip(unanswered, early, strict=False)
+    return pairs, early[len(unanswered) :]
 
 
 def file_touch(tool: ToolUse) -> FileTouch | None:

@@ -26,10 +26,17 @@ class Teller(NamedTuple):
     agent_id: str | None
     turn_id: int | None
     timestamp: str | None
-    uuid: str | None
+    entry: str  # what the message is known by
     is_sidechain: int
     api_message_id: str | None
     request_id: str | None
+
+
+def known_by(message: Message) -> str:
+    """What a message is known by."""
+    if message.uuid is not None:
+        return entry_key(message.uuid, message.session_id)
+    return line_key(message.file_session, message.line_hash, message.nth)
 
 
 def teller(line: UsageLine, message: Message) -> Teller:
@@ -40,7 +47,7 @@ def teller(line: UsageLine, message: Message) -> Teller:
         message.agent_id,
         message.turn_id,
         message.timestamp,
-        message.uuid,
+        known_by(message),
         message.is_sidechain,
         message.api_message_id,
         message.request_id,
@@ -59,10 +66,8 @@ def key_of(line: UsageLine, message: Message) -> str:
     api, session_id = message.api_message_id, message.session_id
     if api is not None:
         key = request_key(session_id, api, message.request_id, message.timestamp)
-    elif message.uuid is not None:
-        key = entry_key(message.uuid, session_id)
     else:
-        key = line_key(message.file_session, message.line_hash, message.nth)
+        key = known_by(message)
     return f"{key}|adv {line.part}" if line.part else key
 
 
@@ -80,7 +85,7 @@ def sum_up(tellers: list[Teller]) -> Request:
     if len(tellers) == 1:
         (best,) = (first,) = tellers
     else:
-        best = max(sorted(tellers, key=_uuid), key=_rank)  # of equal ones, the smallest uuid
+        best = max(sorted(tellers, key=_entry), key=_rank)  # of equal ones, the smallest entry
         first = min(tellers, key=_first)
     line = best.line
     reported = [t.line.cost_reported_usd for t in tellers if t.line.cost_reported_usd is not None]
@@ -134,8 +139,8 @@ def _rank(one: Teller) -> _Rank:
     return _Rank(not one.is_sidechain, line.output_tokens, total, has_speed, one.timestamp or "")
 
 
-def _uuid(one: Teller) -> str:
-    return one.uuid or ""
+def _entry(one: Teller) -> str:
+    return one.entry
 
 
 class _First(NamedTuple):
@@ -145,14 +150,12 @@ class _First(NamedTuple):
     timestamp: str
     is_background: int
     session_id: str
-    uuid: str
+    entry: str
 
 
 def _first(one: Teller) -> _First:
     at = one.timestamp
-    return _First(
-        at is None, at or "", one.line.is_background, one.session_id or "", one.uuid or ""
-    )
+    return _First(at is None, at or "", one.line.is_background, one.session_id or "", one.entry)
 
 
 class ChunkRequests(NamedTuple):

@@ -112,7 +112,6 @@ class Copies:
         insert_beside(self.conn, MessageCopy, [copy])
 
     def _drop_copy(self, copy_id: int | None) -> None:
-        self.conn.execute("DELETE FROM _copy_lines WHERE copy_id = ?", (copy_id,))
         self.conn.execute("DELETE FROM message_copies WHERE id = ?", (copy_id,))
 
     def absorb(self, message: Message, message_id: int, replays: StoredReplays) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ctxdb.rows import Message, Request, UsageLine, columns, insert_sql, select_sql, values_of
-from ctxdb.rules.requests import Teller, counts, key_of, sum_up
+from ctxdb.rules.requests import Teller, counts, key_of, sum_up, teller
 from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column, look_up
 
@@ -26,9 +26,11 @@ _REPLACE = f"{insert_sql(Request)} ON CONFLICT (request_key) DO UPDATE SET " + "
 )
 _LINES = (
     f"SELECT {select_sql(UsageLine)}, m.session_id, m.agent_id, m.turn_id, m.timestamp, m.uuid,"
-    " m.is_sidechain, m.api_message_id, m.request_id"
+    " m.is_sidechain, m.api_message_id, m.request_id, f.session_id, b.line_hash, b.nth"
     " FROM j CROSS JOIN _usage_lines t ON t.request_key = j.value"
     " JOIN messages m ON m.id = t.message_id"
+    " LEFT JOIN source_files f ON m.uuid IS NULL AND f.id = m.source_file_id"
+    " LEFT JOIN _message_lines b ON m.uuid IS NULL AND b.message_id = m.id"
 )
 # The lines of an API message, whose id all keys of its requests begin with.
 _OF_API_MESSAGE = "t.request_key >= j.value || '|' AND t.request_key < j.value || '}'"
@@ -82,12 +84,24 @@ def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
         return
     wanted = sorted(keys.union(_others(conn, keys)))
     told: dict[str, list[Teller]] = {key: [] for key in wanted}
-    for *values, session_id, agent_id, turn_id, at, uuid, is_sidechain, api, request in look_up(
-        conn, wanted, _LINES
-    ):
+    for row in look_up(conn, wanted, _LINES):
+        *line_and_owner, api, request, of_file, hashed, nth = row
+        *values, session_id, agent_id, turn_id, at, uuid, side = line_and_owner
         line = UsageLine(*values)
-        whose = (session_id, agent_id, turn_id, at, uuid, is_sidechain, api, request)
-        told[line.request_key].append(Teller(line, *whose))
+        message = Message(
+            uuid=uuid,
+            session_id=session_id,
+            agent_id=agent_id,
+            turn_id=turn_id,
+            timestamp=at,
+            api_message_id=api,
+            request_id=request,
+            is_sidechain=side,
+            file_session=of_file,
+            line_hash=hashed,
+            nth=nth,
+        )
+        told[line.request_key].append(teller(line, message))
     main: dict[str, set[str | None]] = {}
     apis = {one.api_message_id for tellers in told.values() for one in tellers}
     for api_message_id, session_id in look_up(conn, apis - {None}, _MAIN_SESSIONS):

@@ -14,13 +14,20 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from ctxdb.errors import CtxdbError, DamagedDatabase, NoDatabase, NotOurDatabase, UnsafeDatabase
+from ctxdb.errors import (
+    CtxdbError,
+    DamagedDatabase,
+    NoDatabase,
+    NotOurDatabase,
+    OldDatabase,
+    UnsafeDatabase,
+)
 from ctxdb.lock import refuse_unsafe
-from ctxdb.store.version import applied
+from ctxdb.store.version import applied, is_old
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself
 # to conform: 0.4 us each time, half of what storing a message costs. This one answers at once.
@@ -142,6 +149,7 @@ def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection
     _check_sqlite()
     _make_private(path)
     _check_header(path)
+    _refuse_old(path)
     with _closed_on_failure(path, lambda: _connect(path, wait)) as conn:
         says_so = _check_application(conn, path)
         _use_wal(conn, wait)
@@ -221,7 +229,35 @@ def open_reader(path: Path) -> sqlite3.Connection:
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         _check_application(conn, path)
+        if is_old(conn):
+            raise OldDatabase(path)
     return conn
+
+
+def open_old(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, to a database of any version."""
+    refuse_unsafe(path)
+    _check_header(path)
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro{_immutable(path)}"
+    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+
+
+def _refuse_old(path: Path) -> None:
+    """Raise OldDatabase. A connection that can write might change the file when it is closed."""
+    with suppress(sqlite3.Error), closing(open_old(path)) as conn:
+        if is_old(conn):
+            raise OldDatabase(path)
+
+
+def remove_log(path: Path, wait: float) -> bool:
+    """Move all of a database into its one file; False when another program has it open."""
+    with closing(_connect(path, wait)) as conn:
+        busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            return False
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return True
 
 
 def _immutable(path: Path) -> str:

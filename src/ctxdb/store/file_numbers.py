@@ -13,10 +13,15 @@ if TYPE_CHECKING:
 
     from ctxdb.files.walk import KnownNumbers
 
-_NUMBERS = (
-    "SELECT f.path, b.path_bytes, f.state = 'ok' OR f.state = 'partial', b.dev, b.ino, f.size,"
-    " b.mtime_ns, b.ctime_ns FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
+_FILES = (
+    "FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
     " WHERE f.missing_since IS NULL"
+)
+_ORDINARY = "b.path_bytes IS NULL AND f.state IN ('ok', 'partial')"  # nearly all files
+_NUMBERS = f"SELECT f.path, b.dev, b.ino, f.size, b.mtime_ns, b.ctime_ns {_FILES} AND {_ORDINARY}"
+_OTHERS = (
+    "SELECT f.path, b.path_bytes, f.state IN ('ok', 'partial'), b.dev, b.ino, f.size, b.mtime_ns,"
+    f" b.ctime_ns {_FILES} AND NOT ({_ORDINARY})"
 )
 
 
@@ -25,9 +30,12 @@ def load_numbers(conn: sqlite3.Connection) -> KnownNumbers:
 
     None for a file that could not be read, or not yet: it is to be looked at even if unchanged.
     """
-    known: KnownNumbers = {}
-    # Named one by one, not `*numbers`: that would make a list per file, of 200,000.
-    for path, raw, is_read, dev, ino, size, mtime_ns, ctime_ns in conn.execute(_NUMBERS):
-        numbers = (dev, ino, size, mtime_ns, ctime_ns) if is_read else None
-        known[path if raw is None else os.fsdecode(raw)] = numbers
+    known: KnownNumbers = {
+        path: (dev, ino, size, mtime_ns, ctime_ns)
+        for path, dev, ino, size, mtime_ns, ctime_ns in conn.execute(_NUMBERS)
+    }
+    for path, raw, is_read, *numbers in conn.execute(_OTHERS):
+        dev, ino, size, mtime_ns, ctime_ns = numbers
+        name = os.fsdecode(raw) if isinstance(raw, bytes) else path
+        known[name] = (dev, ino, size, mtime_ns, ctime_ns) if is_read else None
     return known

@@ -134,11 +134,6 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
             " WHERE source_file_id = ? AND byte_length > 0",
             (file.id,),
         )
-    conn.execute(
-        "DELETE FROM _copy_lines WHERE copy_id IN"
-        " (SELECT id FROM message_copies WHERE source_file_id = ?)",
-        (file.id,),
-    )
     for table in ("message_copies", "_event_copies", "line_counts", "ingest_errors"):
         conn.execute(f"DELETE FROM {table} WHERE source_file_id = ?", (file.id,))
     conn.execute(
