@@ -184,7 +184,7 @@ def test_rows_beyond_the_cap_are_said_to_be_cut(db: Path) -> None:
 def test_head_ends_it_silently(db: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
     with subprocess.Popen(
-        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv"],
+        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv", "--timeout", "900"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -198,7 +198,7 @@ def test_head_ends_it_silently(db: Path) -> None:
 def test_an_interrupt_ends_it_with_130_and_no_word(db: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
     with subprocess.Popen(
-        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv"],
+        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv", "--timeout", "900"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
