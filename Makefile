@@ -20,10 +20,10 @@ DEMO_DB = from ctxdb.config import data_dir; print(data_dir() / "demo/demo.db")
 GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_usd,session_id
 
 .DEFAULT_GOAL := help
-.PHONY: help run test retest lint fmt bench build crash soak newest docs crosscheck check
+.PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck check
 
 help: ## Show this help
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you have none
 	@$(BIN)/python -c '$(NO_TRANSCRIPTS)' 2>/dev/null; \
@@ -34,14 +34,7 @@ run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you
 	fi && $(BIN)/ctxdb --db "$$db" query sessions_overview --limit 8 --columns $(GLANCE) --no-sync
 
 test: lint ## Check everything: lint, then all tests but the longest
-	@rm -f $(VENV)/.failed
-	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow" \
-		|| { code=$$?; [ $$code -ne 1 ] || touch $(VENV)/.failed; exit $$code; }
-
-# Only after a run that came to its end: what one that was cut short has not run, nobody has tried.
-retest: $(VENV)/.dev ## Run what failed in the last test run again, one at a time
-	@test -e $(VENV)/.failed || { echo "No test run has come to its end with failures."; exit 1; }
-	$(BIN)/pytest -m "not crash and not slow" --last-failed --last-failed-no-failures none
+	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow"
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
 	$(BIN)/ruff check .
@@ -54,8 +47,16 @@ fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# ARGS are options of the script: make bench ARGS="--mb 100 --only first". --help lists them.
 bench: $(VENV)/.dev ## Measure speed and memory
-	$(BIN)/python bench/run.py
+	$(BIN)/python bench/run.py $(ARGS)
+
+bench-against: $(VENV)/.dev ## Compare speed with another revision: make bench-against REV=main
+	@test -n "$(REV)" || { echo "make bench-against REV=<revision>" >&2; exit 2; }
+	$(BIN)/python bench/against.py $(REV) $(ARGS)
+
+bench-scale: $(VENV)/.dev ## Measure the first sync at 0.5, 1, 2 and 4 GB
+	$(BIN)/python bench/scale.py $(ARGS)
 
 crosscheck: $(VENV)/.dev ## Compare tokens and costs with ccusage (needs npm)
 	$(BIN)/python bench/crosscheck.py

@@ -23,10 +23,7 @@ from contextlib import closing
 from pathlib import Path
 
 import corpus
-
-from ctxdb.config import Config
-from ctxdb.ingest.sync import sync
-from ctxdb.progress import NullProgress
+from tree import CHECKOUT, Tree, reader
 
 PEER = ("ccusage@20.0.24", "@ccusage/ccusage-linux-x64@20.0.24")
 KINDS = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
@@ -88,7 +85,7 @@ def without_request_id(conn: sqlite3.Connection) -> ByModel:
     """R2b: ccusage keys a main-thread `msg_` line without requestId by its time as well."""
     more: ByModel = defaultdict(lambda: dict.fromkeys(KINDS, 0))
     names = ", ".join(f"l.{kind}_tokens" for kind in KINDS)
-    seen = set()
+    seen: set[tuple[str, str]] = set()
     for key, model, at, *tokens in conn.execute(
         f"SELECT l.request_key, l.model, m.timestamp, {names} FROM _usage_lines l"  # noqa: S608
         " JOIN messages m ON m.id = l.message_id WHERE l.request_id IS NULL AND l.part = 0"
@@ -227,10 +224,10 @@ def main() -> None:
         if root is None:
             corpus.originals(folder)
             root = folder / "originals/projects"
-        config = Config(db_path=folder / "ctxdb.db", roots=(str(root.absolute()),))
-        sync(config, progress=NullProgress())
+        db = folder / "ctxdb.db"
+        Tree("now", CHECKOUT, folder).sync(db, root.absolute())
         peer = Peer(folder, root.absolute())
-        with closing(sqlite3.connect(config.db_path)) as conn:
+        with closing(reader(db)) as conn:
             left = compare(conn, peer)
     print(f"differences left: {left}")
     sys.exit(1 if left else 0)

@@ -8,22 +8,17 @@ Everything is real: files on disk, the daemon in a process of its own, a reader 
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
-import signal
-import sqlite3
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from tree import Daemon, Tree, reader, remove
 
 WRITER = """
 import os, sys, time
@@ -75,39 +70,8 @@ def line(n: int, k: int) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
-class Daemon:
-    """A daemon and the numbers that the kernel keeps of it."""
-
-    def __init__(self, db: Path, root: Path) -> None:
-        self.db = db
-        command = [sys.executable, "-m", "ctxdb", "--db", db, "watch", "--root", root]
-        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-
-    def cpu(self) -> float:
-        """Seconds of processor time, by all its threads."""
-        total = 0
-        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-            total += int((task / "schedstat").read_text().split()[0])
-        return total / 1e9
-
-    def cpu_with_ended_threads(self) -> float:
-        """The same with threads that are no more; in hundredths of a second."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def written(self) -> int:
-        """Bytes that it caused to be written to disk."""
-        rows = Path(f"/proc/{self.process.pid}/io").read_text().splitlines()
-        return next(int(row.split()[1]) for row in rows if row.startswith("write_bytes"))
-
-    def megabytes(self) -> float:
-        """Resident memory now."""
-        rows = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
-        return next(int(row.split()[1]) for row in rows if row.startswith("VmRSS")) / 1024
-
-
 @contextmanager
-def daemon(folder: Path, files: int, folders: int) -> Iterator[tuple[Daemon, Path]]:
+def caught_up(tree: Tree, folder: Path, files: int, folders: int) -> Iterator[tuple[Daemon, Path]]:
     """A daemon that has caught up with that many files of one line each."""
     root = folder / f"live-{files}"
     if not root.exists():
@@ -116,40 +80,21 @@ def daemon(folder: Path, files: int, folders: int) -> Iterator[tuple[Daemon, Pat
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(line(n, 0))
         time.sleep(3)  # folders of this very moment would be listed once more
-    for old in folder.glob("live.db*"):
-        old.unlink()
-    found = Daemon(folder / "live.db", root)
-    try:
-        wait_for(found, files)
+    db = folder / "live.db"
+    remove(db)
+    with tree.watch(db, root) as daemon:
+        daemon.wait_for_lines(files)
         time.sleep(8)  # the last checkpoint, and memory given back
-        yield found, root
-    finally:
-        found.process.send_signal(signal.SIGTERM)
-        found.process.wait(30)
+        yield daemon, root
 
 
-def wait_for(found: Daemon, lines: int) -> None:
-    """Until so many lines are in the database."""
-    give_up = time.monotonic() + 300
-    while time.monotonic() < give_up:
-        try:
-            uri = f"file:{found.db}?mode=ro"
-            with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as conn:
-                if conn.execute("SELECT count(*) FROM messages").fetchone()[0] >= lines:
-                    return
-        except sqlite3.Error:
-            pass
-        time.sleep(0.1)
-    raise SystemExit("the daemon does not catch up")
-
-
-def latency(folder: Path) -> None:
+def latency(tree: Tree, folder: Path) -> None:
     """From write(2) to a row that a reader finds, one line at a time."""
     rng = random.Random(1)
     shutil.rmtree(folder / "live-1000", ignore_errors=True)  # lines of an earlier run are there
-    with daemon(folder, 1000, 50) as (found, root):
+    with caught_up(tree, folder, 1000, 50) as (found, root):
         files = sorted(root.rglob("*.jsonl"))
-        conn = sqlite3.connect(f"file:{found.db}?mode=ro", uri=True, isolation_level=None)
+        conn = reader(found.db)
         took = []
         for k in range(1, 301):
             path = rng.choice(files)
@@ -170,12 +115,12 @@ def latency(folder: Path) -> None:
         )
 
 
-def idle(folder: Path, seconds: float = 60.0) -> None:
+def idle(tree: Tree, folder: Path, seconds: float = 60.0) -> None:
     """Doing nothing, with 10,000 files watched."""
-    with daemon(folder, 10_000, 200) as (found, _):
-        before, written = found.cpu(), found.written()
+    with caught_up(tree, folder, 10_000, 200) as (found, _):
+        before, written = found.cpu_of_threads(), found.written()
         time.sleep(seconds)
-        share = (found.cpu() - before) / seconds * 100
+        share = (found.cpu_of_threads() - before) / seconds * 100
         print(
             f"idle for {seconds:.0f} s, 10,000 files: {share:.3f} % of a core,"
             f" {found.written() - written:,} bytes written, {found.megabytes():.0f} MB resident"
@@ -183,15 +128,15 @@ def idle(folder: Path, seconds: float = 60.0) -> None:
         )
 
 
-def many(folder: Path, files: int, rate: float, seconds: float, goal: str) -> None:
+def many(tree: Tree, folder: Path, files: int, rate: float, seconds: float, goal: str) -> None:
     """Files that grow at once: how far behind is the database, at what cost."""
     shutil.rmtree(folder / "live-100", ignore_errors=True)
-    with daemon(folder, 100, 50) as (found, root):
+    with caught_up(tree, folder, 100, 50) as (found, root):
         target = root / "-work-storm"
         target.mkdir()
-        command = [sys.executable, "-c", WRITER, target, str(files), str(rate), str(seconds)]
+        command = [sys.executable, "-c", WRITER, str(target), str(files), str(rate), str(seconds)]
         writer = subprocess.Popen(
-            [*command, Path(__file__).parent],
+            [*command, str(Path(__file__).parent)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -199,9 +144,10 @@ def many(folder: Path, files: int, rate: float, seconds: float, goal: str) -> No
         if writer.stdin is None or writer.stdout is None:
             raise RuntimeError("no pipes")
         writer.stdout.readline()
-        conn = sqlite3.connect(f"file:{found.db}?mode=ro", uri=True, isolation_level=None)
-        (start,) = conn.execute("SELECT count(*) FROM messages").fetchone()
-        before = found.cpu_with_ended_threads()
+        conn = reader(found.db)
+        taken = "SELECT sum(lines) FROM source_files"  # cheaper than counting messages
+        (start,) = conn.execute(taken).fetchone()
+        before = found.cpu()
         began = time.monotonic()
         writer.stdin.write("\n")
         writer.stdin.flush()
@@ -209,13 +155,12 @@ def many(folder: Path, files: int, rate: float, seconds: float, goal: str) -> No
         total = files * int(rate * seconds)
         while not seen or seen[-1][1] < total:
             time.sleep(0.05)
-            # Ids have no gaps here, and counting would make the reader the heaviest process.
-            (last,) = conn.execute("SELECT max(id) FROM messages").fetchone()
+            (last,) = conn.execute(taken).fetchone()
             seen.append((time.monotonic(), last - start))
             if time.monotonic() - began > seconds + 120:
                 break
         ended = time.monotonic()
-        cpu = found.cpu_with_ended_threads() - before
+        cpu = found.cpu() - before
         times = [float(row) for row in writer.communicate()[0].splitlines()]
         lags = []
         for at, there in seen:
@@ -231,29 +176,9 @@ def many(folder: Path, files: int, rate: float, seconds: float, goal: str) -> No
         )
 
 
-def main(folder: Path, only: str | None = None) -> None:
-    """Measure everything, or one of latency, idle, twenty, storm."""
-    # In memory, as the runtime folder of a login is: the health file is no write to disk.
-    memory = Path("/dev/shm")  # noqa: S108
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else folder) as runtime:
-        os.environ["XDG_RUNTIME_DIR"] = runtime
-        os.environ["XDG_STATE_HOME"] = str(folder / "state")
-        measure(folder, only)
-
-
-def measure(folder: Path, only: str | None) -> None:
-    """Measure what is asked for."""
-    if only in (None, "latency"):
-        latency(folder)
-    if only in (None, "twenty"):
-        many(folder, 20, 5, 10, "lag under 0.5 s, under half a core")
-    if only in (None, "storm"):
-        many(folder, 100, 100, 10, "lag under 2 s, under one core")
-    if only in (None, "idle"):
-        idle(folder)
-
-
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    place.mkdir(parents=True, exist_ok=True)
-    main(place, sys.argv[2] if len(sys.argv) > 2 else None)
+def measure(tree: Tree, folder: Path) -> None:
+    """Measure everything."""
+    latency(tree, folder)
+    many(tree, folder, 20, 5, 10, "lag under 0.5 s, under half a core")
+    many(tree, folder, 100, 100, 10, "lag under 2 s, under one core")
+    idle(tree, folder)

@@ -1,237 +1,228 @@
-"""Speed and memory, as ratios within one run: the machine's own speed falls out.
+"""Speed and memory of this source tree, most of it as ratios within one run.
 
-    python bench/run.py [--mb 250] [--keep FOLDER]
+    python bench/run.py [--mb 250] [--keep FOLDER] [--only NAME]
 
-The goals (printed beside what is measured):
-
-- a full sync, full text included, takes at most 8 times as long as parsing the same lines
-- peak memory of a full sync stays under 250 MB
-- a sync with nothing new takes under 0.3 s for 1,000 files
-- one appended line costs the same in a large file as in a small one
-- each view that sums money answers in under 150 ms with 30,000 requests in 500 MB of transcripts
-- the daemon's: see live.py
+A ratio does not depend on how fast the machine is, and little on what else it does. CPU time
+depends less on other work than wall time does. Goals are printed beside what is measured; MISSED
+marks a goal that is not reached. The baseline is that of baseline.py, everywhere.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import re
-import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import cases
 import corpus
 import live
-import orjson
+from baseline import baseline
 from shell import shell
+from tree import CHECKOUT, SAMPLE_SECONDS, Tree, bytes_of, workplace
 from views import views
 
-from ctxdb.ingest.workers import READERS
-
-SESSION = re.compile(rb'"sessionId": ?"[^"]*"')
-SYNC = """
-import json, resource, sys, time
-from pathlib import Path
-from ctxdb.config import Config
-from ctxdb.ingest.sync import sync
-from ctxdb.progress import NullProgress
-began = time.perf_counter()
-report = sync(Config(db_path=Path(sys.argv[1]), roots=(sys.argv[2],)), progress=NullProgress())
-took = time.perf_counter() - began
-own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(json.dumps({"took": took, "own_mb": own / 1024, "child_mb": child / 1024,
-                  "lines": report.lines_read}))
-"""
+MEMORY_MB = 250
+NOTHING_NEW_SECONDS = 0.3
+CATCH_UP_TIMES = 1.5
+MANY_CPU_SECONDS = 2.0
 
 
-def sync(db: Path, root: Path) -> dict[str, float]:
-    """A sync in a process of its own: seconds and peak memory."""
-    out = subprocess.run(
-        [sys.executable, "-c", SYNC, str(db), str(root)], check=True, capture_output=True, text=True
-    )
-    found: dict[str, float] = json.loads(out.stdout)
-    return found
+class Bench:
+    """The measurements, with what they share: a tree, a folder and the options."""
 
+    def __init__(self, tree: Tree, folder: Path, options: argparse.Namespace) -> None:
+        self.tree = tree
+        self.folder = folder
+        self.options = options
+        self._synced = False
 
-def parse_alone(root: Path) -> tuple[float, int, int]:
-    """Seconds that orjson needs for the same lines, read beforehand; lines and bytes."""
-    lines = size = 0
-    took = 0.0
-    for path in root.rglob("*.jsonl"):
-        data = path.read_bytes()
-        size += len(data)
-        found = data.split(b"\n")
-        began = time.perf_counter()
-        for line in found:
-            if line:
-                try:
-                    orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-                lines += 1
-        took += time.perf_counter() - began
-    return took, lines, size
+    def synced(self) -> tuple[Path, Path]:
+        """The corpus, and a database that has all of it."""
+        root = corpus.write(self.folder, self.options.mb << 20)
+        db = self.folder / "first.db"
+        if not self._synced:
+            self.tree.first_sync(db, root)
+            self._synced = True
+        return root, db
 
-
-def read_and_parse(root: Path) -> float:
-    """Seconds for reading the files line by line and parsing each with orjson, nothing else."""
-    began = time.perf_counter()
-    for path in root.rglob("*.jsonl"):
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    orjson.loads(line)
-                except orjson.JSONDecodeError:
-                    continue
-    return time.perf_counter() - began
-
-
-def full_sync(folder: Path, megabytes: int) -> None:
-    """First sync of a large corpus against parsing alone; the best of three rounds of each.
-
-    The goal is set by parsing alone; a loop that reads and parses, as a sync must, is shown beside.
-    Other work on the machine comes and goes: of several rounds, the best has met least of it.
-    """
-    root = corpus.write(folder, megabytes << 20)
-    db = folder / "full.db"
-    parses, reads, rounds = [], [], []
-    for _ in range(3):
-        took, lines, size = parse_alone(root)
-        parses.append(took)
-        reads.append(read_and_parse(root))
-        for old in folder.glob("full.db*"):
-            old.unlink()
-        rounds.append(sync(db, root))
-    found = min(rounds, key=lambda one: one["took"])
-    times = ", ".join(f"{one['took']:.2f}" for one in rounds)
-    print(f"full sync: {size / 1e6:.0f} MB, {lines:,} lines in {found['took']:.2f} s (of {times})")
-    took, alone, reading = found["took"], min(parses), min(reads)
-    print(f"  parsing alone     {alone:.2f} s, lines in memory, with orjson")
-    print(f"  ratio             {took / alone:.1f}   (goal: at most 8)")
-    print(f"  reading, parsing  {reading:.2f} s, line by line: ratio {took / reading:.1f}")
-    memory = found["own_mb"] + READERS * found["child_mb"]
-    print(
-        f"  peak memory       {memory:.0f} MB: {found['own_mb']:.0f} and {READERS} times"
-        f" {found['child_mb']:.0f} in the processes that read   (goal: under 250)"
-    )
-    print(f"  database          {db.stat().st_size / 1e6:.0f} MB")
-
-
-def nothing_new(folder: Path) -> None:
-    """A sync of 1,000 unchanged files."""
-    root = folder / "thousand"
-    if not root.exists():
-        for n in range(1000):
-            session = f"00000000-0000-4000-8000-{n:012x}"
-            path = root / f"-work-p{n % 50}" / f"{session}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(_line(session, n, 0))
-    db = folder / "thousand.db"
-    sync(db, root)
-    began = time.perf_counter()
-    sync(db, root)
-    whole = time.perf_counter() - began
-    again = [sync(db, root)["took"] for _ in range(5)]
-    print(
-        f"nothing new in 1,000 files: {statistics.median(again):.3f} s"
-        f" ({whole:.2f} s with starting Python)   (goal: under 0.3 s)"
-    )
-
-
-def _line(session: str, n: int, k: int) -> str:
-    return (
-        json.dumps(
-            {
-                "type": "user",
-                "uuid": f"{n:08x}-{k % 65536:04x}-4000-8000-{k:012x}",
-                "parentUuid": None,
-                "sessionId": session,
-                "timestamp": "2026-08-24T22:43:22.764Z",
-                "version": "2.1.237",
-                "cwd": "/work/p",
-                "isSidechain": False,
-                "message": {"role": "user", "content": f"prompt {k} " + "word " * 20},
-            }
+    def first(self) -> None:
+        """The first sync of a corpus."""
+        root = corpus.write(self.folder, self.options.mb << 20)
+        db = self.folder / "first.db"
+        files, size = corpus.size_of(root)
+        bases, syncs = [], []
+        for _ in range(self.options.rounds):
+            bases.append(baseline(root))
+            syncs.append(self.tree.first_sync(db, root))
+        print(f"first sync, {size / 1e6:.0f} MB in {files:,} files, {len(syncs)} rounds")
+        print("  baseline: orjson.loads of each line, files in the page cache, reading included")
+        for name in ("cpu", "wall"):
+            base = [getattr(cost, name) for cost in bases]
+            took = [getattr(cost, name) for cost in syncs]
+            ratio = statistics.median(t / b for t, b in zip(took, base, strict=True))
+            show(
+                f"{name} time",
+                f"{statistics.median(took):.2f} s, baseline {statistics.median(base):.2f} s:"
+                f" {ratio:.1f} times   (minima {min(took):.2f} s, {min(base):.2f} s:"
+                f" {min(took) / min(base):.1f} times)",
+            )
+        show("database", f"{bytes_of(db) / 1e6:.0f} MB, {bytes_of(db) / size:.2f} of the source")
+        memory = self.tree.first_sync(db, root, sample_seconds=SAMPLE_SECONDS).memory_mb
+        self._synced = True
+        show(
+            "peak memory",
+            f"{memory:.0f} MB, PSS of all processes together, in a run of its own",
+            f"under {MEMORY_MB} MB",
+            reached=memory < MEMORY_MB,
         )
-        + "\n"
+
+    def nothing(self) -> None:
+        """A sync with nothing to read."""
+        root, db = self.synced()
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "pass"], env=self.tree.env, check=True)
+        start = time.perf_counter() - began
+        cost = cases.nothing_new(self.tree, db, root)
+        print(f"nothing new in {corpus.size_of(root)[0]:,} files, `ctxdb sync` from a cold shell")
+        show(
+            "wall time",
+            f"{cost.wall:.3f} s, cpu {cost.cpu:.3f} s   (Python alone: {start:.3f} s)",
+            f"under {NOTHING_NEW_SECONDS} s",
+            reached=cost.wall < NOTHING_NEW_SECONDS,
+        )
+
+    def line(self) -> None:
+        """One appended line in a small and a large database."""
+        root, db = self.synced()
+        small = cases.small_line(self.tree, self.folder)
+        large = cases.large_line(self.tree, self.folder, db, root)
+        print(
+            "one appended line: cpu in a file of 50 kB alone, and in one of 50 MB in a database of"
+            f" {bytes_of(db) / 1e6:.0f} MB"
+        )
+        show(
+            "daemon",
+            f"{small.daemon:.2f} ms, {large.daemon:.2f} ms: {large.daemon / small.daemon:.2f} times"
+            f"   (mean of {cases.LINE_RUNS} lines, {cases.LINE_GAP_SECONDS} s apart)",
+            "about 1",
+        )
+        show(
+            "whole sync",
+            f"{small.sync:.0f} ms, {large.sync:.0f} ms: {large.sync / small.sync:.2f} times"
+            "   (starting Python included)",
+        )
+
+    def catch_up(self) -> None:
+        """A daemon that was away, against a sync."""
+        found = cases.catch_up(self.tree, self.folder, self.options.catch_up_mb * 1_000_000)
+        ratio = found.daemon / found.sync
+        files = cases.CATCH_UP_FILES
+        print(f"catching up with {found.megabytes:.0f} MB of new lines in {files} files")
+        show(
+            "daemon / sync",
+            f"cpu {found.daemon:.2f} s / {found.sync:.2f} s: {ratio:.2f} times",
+            f"at most {CATCH_UP_TIMES}",
+            reached=ratio <= CATCH_UP_TIMES,
+        )
+        if found.differences:
+            show(
+                "rows",
+                f"{found.differences} tables have another number of rows",
+                "none",
+                reached=False,
+            )
+
+    def many(self) -> None:
+        """Very many files with nothing new."""
+        found = cases.many_files(self.tree, self.folder, self.options.files)
+        print(f"{self.options.files:,} files of one line, `ctxdb sync` with nothing new")
+        show(
+            "peak memory",
+            f"{found.again.memory_mb:.0f} MB   (first sync: {found.first.memory_mb:.0f} MB)",
+            f"under {MEMORY_MB} MB",
+            reached=found.again.memory_mb < MEMORY_MB,
+        )
+        show(
+            "cpu time",
+            f"{found.again.cpu:.2f} s, wall {found.again.wall:.2f} s"
+            f"   (first sync: {found.first.cpu:.1f} s, {found.first.wall:.1f} s)",
+            f"under {MANY_CPU_SECONDS} s",
+            reached=found.again.cpu < MANY_CPU_SECONDS,
+        )
+
+    def unfinished(self) -> None:
+        """A very long last line without a newline."""
+        megabytes = self.options.unfinished_mb
+        found = cases.unfinished_line(self.tree, self.folder, megabytes * 1_000_000)
+        print(f"a last line of {megabytes} MB without a newline, nothing new since the first sync")
+        show(
+            "cpu time",
+            f"first sync {found.first.cpu:.2f} s, next {found.again.cpu:.2f} s:"
+            f" {found.again.cpu / found.first.cpu:.2f} times",
+        )
+        show(
+            "peak memory",
+            f"first sync {found.first.memory_mb:.0f} MB, next {found.again.memory_mb:.0f} MB",
+            f"under {MEMORY_MB} MB",
+            reached=max(found.first.memory_mb, found.again.memory_mb) < MEMORY_MB,
+        )
+
+    def shell(self) -> None:
+        """Questions from a cold shell."""
+        shell(self.tree, self.folder, max(self.options.mb, self.options.question_mb))
+
+    def views(self) -> None:
+        """Every view."""
+        views(self.tree, self.folder, max(self.options.mb, self.options.question_mb))
+
+    def live(self) -> None:
+        """The daemon: how soon a line is there."""
+        live.measure(self.tree, self.folder)
+
+
+def show(label: str, text: str, goal: str = "", *, reached: bool = True) -> None:
+    """Print one number."""
+    print(
+        f"  {label:14} {text}"
+        + (f"   (goal: {goal})" if goal else "")
+        + ("" if reached else "  MISSED"),
+        flush=True,
     )
 
 
-def one_line(folder: Path) -> None:
-    """One appended line in a large and in a small file, in one process."""
-    from ctxdb.config import Config
-    from ctxdb.ingest.sync import sync as in_process
-    from ctxdb.progress import NullProgress
-
-    results = {}
-    for name, size in (("50 kB", 50_000), ("50 MB", 50_000_000)):
-        root = folder / f"append-{size}"
-        shutil.rmtree(root, ignore_errors=True)
-        session = "10000000-0000-4000-8000-000000000001"
-        path = root / "-work-p" / f"{session}.jsonl"
-        path.parent.mkdir(parents=True)
-        pool = [data for _, data in corpus.originals(folder) if b'"2.1.' in data[:2000]]
-        with path.open("wb") as file:
-            written = k = 0
-            while written < size:
-                data = corpus.renamed(pool[k % len(pool)], k % 65536)
-                data = SESSION.sub(f'"sessionId":"{session}"'.encode(), data)
-                file.write(data if data.endswith(b"\n") else data + b"\n")
-                written += len(data)
-                k += 1
-                if size < 100_000:
-                    file.truncate(size)
-                    file.seek(size)
-                    file.write(b"\n")
-        config = Config(db_path=folder / f"append-{size}.db", roots=(str(root),))
-        for old in folder.glob(f"append-{size}.db*"):
-            old.unlink()
-        in_process(config, progress=NullProgress())
-        took = []
-        for k in range(30):
-            with path.open("a") as file:
-                file.write(_line(session, 7, k))
-            began = time.perf_counter()
-            in_process(config, progress=NullProgress())
-            took.append(time.perf_counter() - began)
-        results[name] = statistics.median(took)
-        print(f"one appended line in {name}: {results[name] * 1000:.1f} ms")
-    print(f"  ratio {results['50 MB'] / results['50 kB']:.2f}   (goal: about 1)")
+MEASUREMENTS = {
+    "first": Bench.first,
+    "nothing": Bench.nothing,
+    "line": Bench.line,
+    "catch-up": Bench.catch_up,
+    "many": Bench.many,
+    "unfinished": Bench.unfinished,
+    "shell": Bench.shell,
+    "views": Bench.views,
+    "live": Bench.live,
+}
 
 
-def main() -> None:
-    """Measure everything."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--mb", type=int, default=250)
-    parser.add_argument("--keep", type=Path, help="keep the corpus here between runs")
-    parser.add_argument("--only", choices=["full", "nothing", "line", "shell", "views", "live"])
-    options = parser.parse_args()
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="ctxdb-bench-"))
-    folder.mkdir(parents=True, exist_ok=True)
-    os.environ["HOME"] = str(folder)
-    try:
-        if options.only in (None, "full"):
-            full_sync(folder, options.mb)
-        if options.only in (None, "nothing"):
-            nothing_new(folder)
-        if options.only in (None, "line"):
-            one_line(folder)
-        if options.only in (None, "shell"):
-            shell(folder, max(options.mb, 500))
-        if options.only in (None, "views"):
-            views(folder, sync, max(options.mb, 500))
-        if options.only in (None, "live"):
-            live.main(folder)
-    finally:
-        if options.keep is None:
-            shutil.rmtree(folder)
+def main(words: Sequence[str] | None = None) -> None:
+    """Measure."""
+    parser = argparse.ArgumentParser(description="Speed and memory of this source tree.")
+    parser.add_argument("--mb", type=int, default=250, help="size of the corpus")
+    parser.add_argument("--rounds", type=int, default=3, help="of the first sync")
+    parser.add_argument("--keep", type=Path, help="keep corpora here between runs")
+    parser.add_argument("--only", choices=MEASUREMENTS, action="append", help="repeatable")
+    parser.add_argument("--files", type=int, default=200_000, help="of many")
+    parser.add_argument("--catch-up-mb", type=int, default=75)
+    parser.add_argument("--unfinished-mb", type=int, default=300)
+    parser.add_argument("--question-mb", type=int, default=500, help="at least, of shell and views")
+    options = parser.parse_args(words)
+    with workplace(options.keep) as folder:
+        bench = Bench(Tree("now", CHECKOUT, folder), folder, options)
+        for name in options.only or MEASUREMENTS:
+            MEASUREMENTS[name](bench)
 
 
 if __name__ == "__main__":

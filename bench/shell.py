@@ -12,9 +12,7 @@ The goals: `query daily_usage` under 0.25 s, `search` under 0.3 s.
 
 from __future__ import annotations
 
-import os
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,9 +20,10 @@ import time
 from pathlib import Path
 
 import corpus
+from tree import Tree, remove
 
 RUNS = 9
-COMMANDS = {
+COMMANDS: dict[str, tuple[list[str | Path], float | None] | None] = {
     "python alone": None,
     "query daily_usage": (["query", "daily_usage"], 0.25),
     "query daily_usage --since all": (["query", "daily_usage", "--since", "all"], None),
@@ -36,29 +35,24 @@ COMMANDS = {
 }
 
 
-def shell(folder: Path, megabytes: int) -> None:
+def shell(tree: Tree, folder: Path, megabytes: int) -> None:
     """Print the times."""
     root = corpus.write(folder, megabytes << 20)
     claude = folder / "claude"
     claude.mkdir(exist_ok=True)
-    if not (claude / "projects").is_symlink():
-        (claude / "projects").symlink_to(root)
-    environ = os.environ | {
-        "CLAUDE_CONFIG_DIR": str(claude),
-        "CTXDB_DB": str(folder / "shell.db"),
-        "XDG_CONFIG_HOME": str(folder / "config"),
-        "PAGER": "cat",
-    }
-    run = [sys.executable, "-m", "ctxdb"]
-    subprocess.run([*run, "sync", "--quiet"], env=environ, check=True)
-    files = sum(1 for _ in root.rglob("*.jsonl"))
-    size = sum(path.stat().st_size for path in root.rglob("*.jsonl"))
+    (claude / "projects").unlink(missing_ok=True)
+    (claude / "projects").symlink_to(root)
+    db = folder / "shell.db"
+    environ = tree.env | {"CLAUDE_CONFIG_DIR": str(claude), "CTXDB_DB": str(db)}
+    remove(db)
+    subprocess.run(tree.command(["sync", "--quiet"]), env=environ, check=True)
+    files, size = corpus.size_of(root)
     print(f"from a cold shell, {size / 1e6:.0f} MB in {files:,} files:")
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
     busy: dict[str, list[float]] = {name: [] for name in COMMANDS}
     for _ in range(RUNS):
         for name, what in COMMANDS.items():
-            args = [sys.executable, "-c", "pass"] if what is None else [*run, *what[0]]
+            args = [sys.executable, "-c", "pass"] if what is None else tree.command(what[0])
             before, began = _children(), time.perf_counter()
             subprocess.run(args, env=environ, check=True, capture_output=True)
             times[name].append(time.perf_counter() - began)
@@ -70,7 +64,7 @@ def shell(folder: Path, megabytes: int) -> None:
             f"  {name:32} {statistics.median(found):.3f} s, best {min(found):.3f} s,"
             f" processor {statistics.median(busy[name]):.3f} s{goal}"
         )
-    shutil.rmtree(folder / "config", ignore_errors=True)
+    remove(db)
 
 
 def _children() -> float:

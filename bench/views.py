@@ -7,27 +7,18 @@ that does other things too, that is the one to look at. Views that sum money hav
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import statistics
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import corpus
-
-from ctxdb.store import sql_files
-from ctxdb.store.connection import open_reader, open_writer, write_transaction
-from ctxdb.store.schema import prepare
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tree import Tree, copy, reader, remove
 
 GOAL_MS = 150
 REQUESTS = 30_000
 TIMES = 5
-MEGABYTES = 500
 # The views that answer with money, of which the goal is meant.
 WITH_GOAL = {
     "usage_costs", "daily_usage", "weekly_usage", "monthly_usage", "usage_by_model",
@@ -38,28 +29,20 @@ WITH_GOAL = {
 FIRST_ROWS = {"usage_costs": 100}
 
 
-def views(folder: Path, sync: Callable[[Path, Path], object], megabytes: int = MEGABYTES) -> None:
-    """Build what is missing, measure, print."""
-    whole = folder / f"views-{megabytes}mb.db"
-    if not whole.exists():
-        building = whole.with_suffix(".building")
-        for old in folder.glob(f"{building.name}*"):
-            old.unlink()
-        sync(building, corpus.write(folder, megabytes << 20))
-        building.rename(whole)
-    cut = folder / f"views-{megabytes}mb-{REQUESTS}.db"
-    if not cut.exists():
-        shutil.copyfile(whole, cut)
-        cut.chmod(0o600)
-        _cut(cut)
+def views(tree: Tree, folder: Path, megabytes: int) -> None:
+    """Build the databases, measure, print."""
+    whole, cut = folder / "views.db", folder / "views-cut.db"
+    tree.first_sync(whole, corpus.write(folder, megabytes << 20))
+    copy(whole, cut)
+    _cut(cut)
     for path in (cut, whole):
-        _bring_up_to_date(path)
         _measure(path)
+        remove(path)
 
 
 def _cut(path: Path) -> None:
     """Keep the first requests and the lines that told of them."""
-    with closing(open_writer(path)) as conn, write_transaction(conn):
+    with closing(sqlite3.connect(path)) as conn, conn:
         conn.execute(
             "DELETE FROM usage WHERE id NOT IN (SELECT id FROM usage ORDER BY id LIMIT ?)",
             (REQUESTS,),
@@ -69,20 +52,19 @@ def _cut(path: Path) -> None:
         )
 
 
-def _bring_up_to_date(path: Path) -> None:
-    with closing(open_writer(path)) as conn:
-        prepare(conn, path)
-        conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-
-
 def _measure(path: Path) -> None:
-    with closing(open_reader(path)) as conn:
+    with closing(reader(path)) as conn:
         (requests,) = conn.execute("SELECT count(*) FROM usage").fetchone()
         size = path.stat().st_size / 1e6
         goal = f"   (goal: each under {GOAL_MS} ms)" if requests <= REQUESTS else ""
         print(f"views, {requests:,} requests, a database of {size:.0f} MB{goal}")
         missed = []
-        for view in sorted(sql_files.names("view"), key=lambda name: (name not in WITH_GOAL, name)):
+        found = [
+            name
+            for (name,) in conn.execute("SELECT name FROM sqlite_schema WHERE type = 'view'")
+            if not name.startswith("_")
+        ]
+        for view in sorted(found, key=lambda name: (name not in WITH_GOAL, name)):
             took, used = zip(*(_ask(conn, view) for _ in range(TIMES)), strict=True)
             median = statistics.median(took)
             mark = ""
@@ -92,7 +74,10 @@ def _measure(path: Path) -> None:
             beside = "" if view in WITH_GOAL else "  (no goal)"
             print(f"  {view:20} {median:8.1f} ms   cpu {min(used):8.1f}{mark}{beside}")
         if goal:
-            print(f"  {len(WITH_GOAL) - len(missed)} of {len(WITH_GOAL)} views reach the goal")
+            there = WITH_GOAL.intersection(found)
+            print(f"  {len(there) - len(missed)} of {len(there)} views reach the goal")
+            for name in sorted(WITH_GOAL - there):
+                print(f"  {name} is not in the database")
 
 
 def _ask(conn: sqlite3.Connection, view: str) -> tuple[float, float]:

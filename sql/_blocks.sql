@@ -1,16 +1,16 @@
--- Where do the 5-hour windows of all requests lie?
---   block_start: UTC hour of the first request after the window before
---   block_end: five hours later
---   last_moment: the last millisecond before that
+-- When do the 5-hour windows of all requests begin and end?
+--   block_start: the UTC hour of the first request after the window before
+--   block_end: five hours after block_start
+--   last_moment: the last millisecond before block_end
 --   hour: block_start as hours since 1970
---   from_hour: what timestamps in that hour begin with
--- A window depends on the one before, and so on the very first request: no part of the requests tells where
--- windows lie. From each window the next is one look into the index of time.
+--   from_hour: the beginning of all timestamps in that hour
+-- Each window depends on the one before, and so on the very first request: a part of the requests is not enough
+-- to find the windows. The index of timestamps finds the first request after each window.
 WITH RECURSIVE firsts(at) AS (
   SELECT min(timestamp) FROM usage
   UNION ALL
   SELECT (
-    SELECT min(u.timestamp) FROM usage u -- what is no time is stepped over
+    SELECT min(u.timestamp) FROM usage u -- a value that is not a time is skipped
     WHERE u.timestamp >= coalesce(strftime('%Y-%m-%dT%H', substr(f.at, 1, 13) || ':00:00', '+5 hours'), f.at || char(1))
   )
   FROM firsts f WHERE f.at IS NOT NULL

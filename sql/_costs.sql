@@ -1,30 +1,30 @@
 -- What did each billed request cost, in whole numbers of 10^-12 USD?
 --   id: the row of usage
---   request_key: what makes it one request
+--   request_key: the key that makes it one request
 --   session_id: its session
---   agent_id: its agent, NULL for the main thread
+--   agent_id: its agent; NULL for the main thread
 --   turn_id: the human request it belongs to
---   model: model as transcripts write it
---   priced_model: model whose prices hold for it, NULL without a price
---   price_id: the row of prices, NULL without a price
---   timestamp: when
---   quarter: quarter of an hour in which it began, as 2026-08-24T22:3; grouped by it and model, requests come from an index in order
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, a lower bound unless output_is_final
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   prompt_tokens: size of the largest single call in it
+--   model: the model, as transcripts write it
+--   priced_model: the model whose prices apply; NULL without a price
+--   price_id: the row of prices; NULL without a price
+--   timestamp: when it happened
+--   quarter: the quarter of an hour in which it began, such as 2026-08-24T22:3; an index has requests in the order of quarter and model
+--   input_tokens: input tokens that were neither written to the cache nor read from it
+--   output_tokens: output tokens; a lower bound unless output_is_final is 1
+--   cache_write_5m_tokens: tokens written to the 5-minute cache
+--   cache_write_1h_tokens: tokens written to the 1-hour cache
+--   cache_read_tokens: tokens read from the cache
+--   prompt_tokens: the size of the largest single call in the request
 --   web_search_requests: web searches
 --   speed: standard or fast
---   inference_geo: where it ran
---   multiplier: factor for fast mode and place
---   cost_reported_usd: costUSD as old versions wrote it
---   lines: distinct entries that told of it
---   output_is_final: 1 when the output count is final
+--   inference_geo: the region where it ran
+--   multiplier: the factor for fast mode and region
+--   cost_reported_usd: costUSD, which old versions wrote
+--   lines: distinct entries that report the request
+--   output_is_final: 1 if the output count is final
 --   is_sidechain: 1 for an agent's request
---   cost: 10^-12 USD, NULL without a price
---   cost_uncached: what it would have cost had every token been plain input
+--   cost: in 10^-12 USD; NULL without a price
+--   cost_uncached: the cost if every token had been plain input
 SELECT u.id, u.request_key, u.session_id, u.agent_id, u.turn_id, u.model, r.priced_model, r.price_id, u.timestamp,
   substr(u.timestamp, 1, 14) || (substr(u.timestamp, 15, 2) / 15) AS quarter,
   u.input_tokens, u.output_tokens, u.cache_write_5m_tokens, u.cache_write_1h_tokens, u.cache_read_tokens,
@@ -36,8 +36,8 @@ SELECT u.id, u.request_key, u.session_id, u.agent_id, u.turn_id, u.model, r.pric
       + u.cache_write_1h_tokens * r.cache_write_1h + u.cache_read_tokens * r.cache_read)
     * iif(u.speed = 'fast', r.fast, 1) * iif(u.inference_geo = 'us', r.us, 1)
     / (iif(u.speed = 'fast', r.fast_by, 1) * iif(u.inference_geo = 'us', r.us_by, 1))
-    + u.web_search_requests * iif(u.web_search_requests < 10000, 10000000000, 1e10) -- a real number: absurd counts must not overflow sums
-  ELSE -- as most are, and a tenth quicker
+    + u.web_search_requests * iif(u.web_search_requests < 10000, 10000000000, 1e10) -- a real number, so that absurd counts do not overflow sums
+  ELSE -- most requests; this is a tenth quicker
     u.input_tokens * r.input + u.output_tokens * r.output + u.cache_write_5m_tokens * r.cache_write_5m
     + u.cache_write_1h_tokens * r.cache_write_1h + u.cache_read_tokens * r.cache_read
   END AS cost,
@@ -47,6 +47,6 @@ SELECT u.id, u.request_key, u.session_id, u.agent_id, u.turn_id, u.model, r.pric
   + u.web_search_requests * iif(u.web_search_requests < 10000, 10000000000, 1e10) AS cost_uncached
 FROM usage u
 LEFT JOIN _rates r ON r.model = u.model
-  AND (r.is_whole -- as most are: spares four comparisons a request
+  AND (r.is_whole -- most rates; this saves four comparisons a request
     OR r.from_at <= coalesce(u.timestamp, '') AND coalesce(u.timestamp, '') < r.until_at
     AND r.above < u.prompt_tokens AND u.prompt_tokens <= r.up_to)

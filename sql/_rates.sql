@@ -1,25 +1,26 @@
 -- What does a token of each model cost, by date and size of prompt, in whole numbers?
---   model: model as transcripts write it
---   priced_model: model whose prices hold for it
---   price_id: row of prices
---   from_at: holds from here
---   until_at: and before here
---   above: for prompts larger than this
---   up_to: and at most this
---   is_whole: 1 when it holds for all dates and sizes
---   input: 10^-12 USD per token, that is micro-USD per million
---   output: the same for output
---   cache_write_5m: the same for writes to the 5-minute cache
---   cache_write_1h: the same for writes to the 1-hour cache
---   cache_read: the same for reads from the cache
---   fast: factor in fast mode, numerator
---   fast_by: denominator
---   us: factor where inference_geo is us, numerator
---   us_by: denominator
--- Dates and sizes are cut wherever any price of the model begins or ends, so that bands do not overlap
--- and a request meets at most one. In each band the highest tier wins,
--- of its rows the user's, of these the latest: who corrects the price of small prompts keeps that of large ones.
-WITH named AS MATERIALIZED ( -- a bare column beside min() is of the same row
+--   model: the model, as transcripts write it
+--   priced_model: the model whose prices apply
+--   price_id: the row of prices
+--   from_at: the rate applies from here
+--   until_at: the rate applies before here
+--   above: the rate applies to prompts larger than this
+--   up_to: the rate applies to prompts up to this size
+--   is_whole: 1 if the rate applies to all dates and sizes
+--   input: 10^-12 USD per input token, which is micro-USD per million
+--   output: the same for an output token
+--   cache_write_5m: the same for a token written to the 5-minute cache
+--   cache_write_1h: the same for a token written to the 1-hour cache
+--   cache_read: the same for a token read from the cache
+--   fast: numerator of the factor in fast mode
+--   fast_by: its denominator
+--   us: numerator of the factor if inference_geo is us
+--   us_by: its denominator
+-- Dates and sizes are divided into bands, at every date and size where a price of the model begins or ends. Bands
+-- do not overlap, so a request is in at most one. A band has the price of its highest tier; in that tier the user's
+-- price comes before the shipped one, and the latest comes first. So a user who changes the price of small prompts
+-- keeps the shipped price of large ones.
+WITH named AS MATERIALIZED ( -- in SQLite, n.name is from the row that has the min()
   SELECT n.model, n.name, min(n.place)
   FROM _model_names n
   WHERE n.name IN (SELECT p.model FROM prices p)
@@ -30,7 +31,7 @@ fitting AS MATERIALIZED (
     row_number() OVER (PARTITION BY model ORDER BY above, origin = 'user', from_at, id) AS place
   FROM (
     SELECT id, model, origin,
-      -- The earliest row of a tier holds for all time before it, the lowest tier for the smallest prompts.
+      -- The earliest price of a tier also applies to all time before it, the lowest tier to all smaller prompts.
       CASE WHEN coalesce(effective_from, '') = min(coalesce(effective_from, '')) OVER (PARTITION BY model, prompt_tokens_gt)
         THEN '' ELSE effective_from END AS from_at,
       coalesce(nullif(effective_to, ''), char(1114111)) AS until_at,
@@ -70,8 +71,8 @@ FROM named n
 JOIN bands b ON b.model = n.name
 JOIN prices p ON p.id = b.price_id
 JOIN (
-  SELECT id, fast, us, iif(highest * fast * us > 200, 1.0, 1) AS one, -- no model costs that much: real numbers do not overflow sums
-    -- 1.1 is 11 / 10: a small denominator leaves room for large sums
+  SELECT id, fast, us, iif(highest * fast * us > 200, 1.0, 1) AS one, -- no model costs that much; real numbers do not overflow sums
+    -- 1.1 is 11 / 10; with a small denominator, sums can be larger
     CASE fast WHEN round(fast) THEN 1 WHEN round(fast, 1) THEN 10 WHEN round(fast, 2) THEN 100 ELSE 10000 END AS fast_by,
     CASE us WHEN round(us) THEN 1 WHEN round(us, 1) THEN 10 WHEN round(us, 2) THEN 100 ELSE 10000 END AS us_by
   FROM (

@@ -1,11 +1,11 @@
--- Which lines does a session show that another session owns, and where do they stand?
---   session_id: the session that shows it
+-- Which lines does a session show that another session owns, and where are they?
+--   session_id: the session that shows the line
 --   message_id: the message
---   uuid: the uuid that it has there
---   source_file_id: the file it stands in
---   byte_start: where in it
--- Mostly these are copies in a file of the session. But of an old resume the parent's own transcript may be gone,
--- or its file may have no name that tells whose it is: then the parent's lines stand among those of the session.
+--   uuid: the uuid of the line in that session
+--   source_file_id: the file that the line is in
+--   byte_start: the position in that file
+-- Usually these are copies in a file of the session. After a resume by an old version, the parent's own transcript
+-- may be missing, or the name of a file may not say whose it is: then the parent's lines are among the session's own.
 SELECT f.session_id, c.message_id, c.uuid, c.source_file_id, c.byte_start
 FROM message_copies c
 JOIN source_files f ON f.id = c.source_file_id

@@ -1,14 +1,14 @@
 -- When does the work happen: turns, tokens and cost by weekday and hour of local time?
---   weekday: Mon to Sun
---   hour: 0 to 23
---   turns: human requests that began in that hour
---   requests: billed requests
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD; NULL when no request has a price
---   weekday_number: 1 for Monday to 7 for Sunday
+--   weekday (text): Mon to Sun
+--   hour (number): 0 to 23
+--   turns (number): human requests that began in that hour
+--   requests (number): billed requests
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost in USD; NULL if no request has a price
+--   weekday_number (id, detail): 1 for Monday to 7 for Sunday
 -- filters: since=turns.started_at,_costs.timestamp project=turns.session_id,_costs.session_id session=turns.session_id,_costs.session_id
 -- example: ctxdb query activity_by_hour --since 90d
 WITH hours AS (
@@ -26,7 +26,7 @@ WITH hours AS (
       sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens
     FROM _costs
     WHERE timestamp IS NOT NULL
-    GROUP BY quarter -- comes in order from an index; local hours begin on a quarter of an hour everywhere
+    GROUP BY quarter -- an index has this order; in every time zone, hours begin at a quarter of an hour
   )
   GROUP BY 1
 )

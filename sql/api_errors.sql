@@ -1,14 +1,14 @@
 -- When did the API fail, and how: failures by local day and kind?
---   day: local day, newest first
---   kind: what went wrong: overloaded, rate_limit, ConnectionRefused, ...
---   status: HTTP status, NULL where there was no answer
---   errors: how many: retried plus failed
---   retried: failures after which the client tried again
---   failed: failures that ended the request and were shown
---   sessions: sessions that met them
---   first_at: first of the day
---   last_at: last of the day
---   message: what was shown, one of them
+--   day (text): the local day; newest first
+--   kind (text): what went wrong: overloaded, rate_limit, ConnectionRefused, ...
+--   status (id): HTTP status; NULL if there was no response
+--   errors (number): failures: retried plus failed
+--   retried (number): failures after which the client tried again
+--   failed (number): failures that ended the request and were shown
+--   sessions (number): sessions that had them
+--   first_at (time): the first of that day
+--   last_at (time): the last of that day
+--   message (text, outcome): one of the messages that were shown
 -- filters: since=messages.timestamp project=messages.session_id session=messages.session_id
 -- example: ctxdb query api_errors
 SELECT date(timestamp, 'localtime') AS day, CASE WHEN kind GLOB '?*_error' AND kind <> 'api_error' THEN substr(kind, 1, length(kind) - 6) ELSE kind END AS kind,

@@ -1,18 +1,18 @@
 -- How much of the prompts came from the cache, and what did that save, by project and model?
---   project: name of the project
---   path: its folder
---   model: model as the transcripts name it
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   read_from_cache: share of the prompts that was read from the cache, 0 to 1
---   cost_usd: what the requests with a price cost; NULL when none has one
---   cost_uncached_usd: what the same requests would have cost with every token as plain input
---   saved_usd: the difference; below 0 where writing to the cache did not pay
---   requests_unpriced: requests whose model has no price: not in cost_usd
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   project (text): name of the project
+--   path (path, about): its folder
+--   model (text): the model, as transcripts write it
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   read_from_cache (share, always): the share of the prompt tokens that were read from the cache, 0 to 1
+--   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
+--   cost_uncached_usd (money): the cost of the same requests if every token had been plain input
+--   saved_usd (money, always): cost_uncached_usd minus cost_usd; negative if writing to the cache cost more than it saved
+--   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query cache_efficiency --since 30d
 SELECT p.name AS project, p.path, model, sum(requests) AS requests, sum(input_tokens) AS input_tokens,

@@ -1,26 +1,27 @@
--- Which commits were made, because of what, with which files, and what did the turn cost?
---   timestamp: when, newest first
---   project: name of the project
---   sha: the commit, as git or the client names it
---   branch: the branch, where it is known
---   subject: first line of its message, where git printed it
---   prompt: the human request that led to it
---   files_changed: files that were changed in this turn since its last commit; where nobody asked, in what the session did without a turn
---   files: their paths
---   cost_usd: cost of the whole turn in USD, or of what the session did without one; commits of one turn share it
---   turn_commits: how many commits that turn made
---   requests: billed requests of the turn
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: tokens of the turn
---   session_id: the session
---   turn_id: the turn
---   tool_use_id: the call that made it
+-- Which commits were made, what led to them, which files changed, and what did the turn cost?
+--   timestamp (time): when it happened; newest first
+--   project (text): name of the project
+--   sha (text, always): the commit, as git or the client writes it
+--   branch (text): the branch, if it is known
+--   subject (text, about): the first line of the commit message, if git printed it
+--   prompt (text, about): the human request that led to it
+--   files_changed (number): files that were changed in this turn since its last commit; without a turn, files that the session changed outside of turns
+--   files (text): the paths of these files
+--   cost_usd (money, always): cost of the whole turn in USD, or of the session's work outside of turns; all commits of a turn have the same cost
+--   turn_commits (number): how many commits the turn made
+--   requests (number): billed requests of the turn
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): tokens of the turn
+--   session_id (id, always): the session
+--   turn_id (id, detail): the turn
+--   tool_use_id (id, detail): the call that made it
+-- rows share requests: the commits of one turn have the requests of that turn in common
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query commits --limit 10
 WITH made AS (
   SELECT g.id, g.timestamp, g.sha, coalesce(g.branch, m.git_branch) AS branch, g.session_id, g.turn_id, u.tool_use_id, u.result_text,
-    -- An amended commit holds what the one before it held.
+    -- An amended commit replaces the commit before it.
     lag(g.timestamp, CASE WHEN u.input LIKE '%--amend%' THEN 2 ELSE 1 END, '')
       OVER (PARTITION BY g.session_id, g.turn_id ORDER BY g.timestamp, g.id) AS last_commit_at,
     count(*) OVER (PARTITION BY g.session_id, g.turn_id) AS turn_commits

@@ -1,17 +1,17 @@
--- When was a conversation compacted, why, and how much of it was left?
---   timestamp: when, newest first
---   project: name of the project
---   kind: compact (the conversation became a summary) or microcompact (old tool results were dropped)
---   trigger: auto or manual
---   tokens_before: size of the context before
---   tokens_after: and after, where the client says so
---   tokens_saved: tokens before minus after, or as the client says
---   duration_ms: how long it took, where the client says so
---   summary: the summary that took the conversation's place
---   title: the session's title
---   session_id: the session
---   turn_id: the human request during which it happened
---   message_id: the entry that marks it
+-- When was a conversation compacted, why, and how much of it remained?
+--   timestamp (time): when it happened; newest first
+--   project (text): name of the project
+--   kind (text): compact (the conversation became a summary) or microcompact (old tool results were dropped)
+--   trigger (text): auto or manual
+--   tokens_before (tokens): size of the context before, in tokens
+--   tokens_after (tokens): size of the context after, in tokens, if the client reports it
+--   tokens_saved (tokens): tokens_before minus tokens_after, or the number that the client reports
+--   duration_ms (number): how many milliseconds it took, if the client reports it
+--   summary (text): the summary that replaced the conversation
+--   title (text, about): the session's title
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request during which it happened
+--   message_id (id, detail): the message that records it
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query compactions --limit 10
 SELECT m.timestamp, p.name AS project, CASE m.subtype WHEN 'compact_boundary' THEN 'compact' ELSE 'microcompact' END AS kind,

@@ -1,17 +1,17 @@
--- When was each file read, changed or mentioned, by which session, and because of what?
---   timestamp: when, newest first
---   project: name of the project
---   path: path as the tool was given it
---   relative_path: path below the project's folder, NULL outside of it
---   operation: read, create, write, edit, notebook_edit, delete, mention or snapshot
---   succeeded: 1, 0, or NULL while there is no result
---   lines_added: lines added
---   lines_removed: lines removed
---   prompt: the human request that led to it
---   session_id: the session
---   turn_id: that request
---   agent_id: the agent that did it, NULL for the main thread
---   tool_use_id: the call, NULL for mentions and snapshots
+-- When was each file read, changed or mentioned, by which session, and what led to it?
+--   timestamp (time): when it happened; newest first
+--   project (text): name of the project
+--   path (path, about): the path as it was given to the tool
+--   relative_path (path, detail): the path below the project's folder; NULL if it is outside
+--   operation (text, always): read, create, write, edit, notebook_edit, delete, mention or snapshot
+--   succeeded (number, detail): 1 or 0; NULL while there is no result
+--   lines_added (number): lines added
+--   lines_removed (number): lines removed
+--   prompt (text, about): the human request that led to it
+--   session_id (id, always): the session
+--   turn_id (id, detail): the row of turns for this request
+--   agent_id (id, detail): the agent that did it; NULL for the main thread
+--   tool_use_id (id, detail): the call; NULL for mentions and snapshots
 -- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query file_history -p path src/sync.ts

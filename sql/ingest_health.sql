@@ -1,16 +1,16 @@
--- Is every transcript taken in: bytes behind, bad lines and state of each source file?
---   path: the file
---   session_id: its session
---   agent_id: its agent, NULL for a main transcript
---   state: ok, partial (an unfinished last line waits), unreadable or missing
---   size: bytes at the last look
---   bytes_behind: bytes not taken in yet
---   lines: lines taken in
---   bad_lines: lines that could not be read
---   skipped_lines: lines left out on purpose
---   last_error: the newest thing wrong with it
---   last_read_at: when lines were last taken in
---   missing_since: when it was found to be gone
+-- Is every transcript read to its end: bytes behind, bad lines and state of each source file?
+--   path (path, about): the file
+--   session_id (id, always): its session
+--   agent_id (id, detail): its agent; NULL for a main transcript
+--   state (text): ok, partial (the last line is unfinished), unreadable or missing
+--   size (bytes): size in bytes when it was last checked
+--   bytes_behind (bytes): bytes that are not read yet
+--   lines (number): lines that were read
+--   bad_lines (number): lines that could not be read
+--   skipped_lines (number): lines that are left out on purpose
+--   last_error (text): the latest error in this file
+--   last_read_at (time): when lines were last read
+--   missing_since (time): when the file was found to be missing
 -- filters: since=last_read_at project=session_id session=session_id
 -- example: ctxdb query ingest_health --limit 10
 SELECT

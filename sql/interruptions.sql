@@ -1,17 +1,17 @@
 -- Where did people stop the agent, and what was it doing?
---   timestamp: when, newest first
---   project: name of the project
---   during: reply (it was thinking or writing) or tool use (a call was running or waiting for approval)
---   tool: the tool it was using, where a call was its last act
---   target: what that call was about
---   status: how that call ended
---   doing: what it had said last
---   seconds: how long after the request
---   prompt: the request it was working on
---   next_prompt: what the person asked next
---   session_id: the session
---   turn_id: the request
---   message_id: the entry that marks it
+--   timestamp (time): when it happened; newest first
+--   project (text): name of the project
+--   during (text): reply (it was thinking or writing) or tool use (a call was running or waiting for approval)
+--   tool (text): the tool that was used last, if the last thing was a call
+--   target (text, about): what that call was about
+--   status (text): how that call ended
+--   doing (text): the last thing that the agent said
+--   seconds (seconds): how long after the human request
+--   prompt (text, about): the human request that the agent worked on
+--   next_prompt (text): what the person asked next
+--   session_id (id, always): the session
+--   turn_id (id, detail): the row of turns for this request
+--   message_id (id, detail): the message that records it
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query interruptions --limit 10
 SELECT m.timestamp, p.name AS project, CASE WHEN m.text LIKE '%for tool use%' THEN 'tool use' ELSE 'reply' END AS during,

@@ -1,16 +1,16 @@
 -- Which MCP servers and tools are used, how often do they fail, and how long do they take?
---   server: the MCP server
---   tool: its tool
---   calls: how often it was called
---   ok: calls that ended well
---   errors: calls that failed
---   error_rate: errors divided by calls, 0 to 1
---   rejected: calls that a person or a rule refused
---   median_ms: half of the calls took at most this long, from call to result, approval included
---   p95_ms: 95 of 100 calls took at most this long
---   result_bytes: size of all results together: what it puts into the context
---   sessions: in how many sessions it was used
---   last_used_at: when it was last called
+--   server (text): the MCP server
+--   tool (text): its tool
+--   calls (number): how many times it was called
+--   ok (number): calls that succeeded
+--   errors (number): calls that failed
+--   error_rate (share): errors divided by calls, 0 to 1
+--   rejected (number): calls that a person or a rule refused
+--   median_ms (number): half of the calls took at most this many milliseconds, the wait for approval included
+--   p95_ms (number): 95 of 100 calls took at most this many milliseconds
+--   result_bytes (bytes): size of all results together, which go into the context
+--   sessions (number): how many sessions used it
+--   last_used_at (time): when it was last called
 -- filters: since=tool_uses.started_at project=tool_uses.session_id session=tool_uses.session_id
 -- example: ctxdb query mcp_stats
 WITH calls AS (

@@ -1,17 +1,17 @@
 -- What was used and what did it cost, by month and model?
---   month: local month such as 2026-08, newest first
---   model: model as the transcripts name it
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   web_search_requests: web searches, which are billed by the search
---   cost_usd: what the requests with a price cost; NULL when none has one
---   requests_unpriced: requests whose model has no price: not in cost_usd
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   month (text): the local month, such as 2026-08; newest first
+--   model (text): the model, as transcripts write it
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   web_search_requests (number, detail): web searches; each is billed separately
+--   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
+--   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query monthly_usage
 SELECT month, model, sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,

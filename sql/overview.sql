@@ -1,30 +1,30 @@
--- How much is here, since when, and what did it cost?
---   first_at: first message
---   last_at: last message
---   days_active: local days with a billed request, or on which something was asked
---   projects: folders that sessions began in
---   sessions: sessions
---   turns: human requests
---   messages: entries of conversations, each once
---   tools: tool calls
---   errors: calls of these that failed
---   files_changed: files that were created, written, edited or deleted
---   commits: commits made
---   subagents: agents that sessions started; compaction runs, warm-ups and suggestions are not counted
---   requests: billed requests
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included
---   cache_write_tokens: written to the cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   cost_usd: cost in USD; NULL when no request has a price
---   models: the models that answered
---   transcripts: transcript files
---   transcript_bytes: their size
---   sessions_deleted: sessions whose transcript is gone; their rows stay
---   bad_lines: lines that could not be read
+-- How much is in the database, since when, and what did it cost?
+--   first_at (time): first message
+--   last_at (time): last message
+--   days_active (number): local days with a billed request or a human request
+--   projects (number): folders in which sessions began
+--   sessions (number): sessions
+--   turns (number): human requests
+--   messages (number): entries of conversations, each counted once
+--   tools (number): tool calls
+--   errors (number): tool calls that failed
+--   files_changed (number): files that were created, written, edited or deleted
+--   commits (number): commits made
+--   subagents (number): agents that sessions started; compaction runs, warm-ups and suggestions do not count
+--   requests (number): billed requests
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included
+--   cache_write_tokens (tokens): tokens written to the cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   cost_usd (money, always): cost in USD; NULL if no request has a price
+--   models (text): the models that answered
+--   transcripts (number): transcript files
+--   transcript_bytes (bytes): size of all transcript files
+--   sessions_deleted (number): sessions whose transcript no longer exists; their rows are kept
+--   bad_lines (number): lines that could not be read
 -- example: ctxdb query overview
 SELECT (SELECT min(started_at) FROM sessions) AS first_at, (SELECT max(ended_at) FROM sessions) AS last_at,
   (

@@ -1,23 +1,23 @@
 -- What are the projects: sessions, days active, tokens, cost, files changed and last activity of each?
---   project: name of the project; worktrees of a repository have its name
---   path: the folder that its sessions began in
---   sessions: sessions; of a period, those that it meets, while all else is what was done in it
---   turns: human requests
---   days_active: local days with a billed request, or on which something was asked
---   files_changed: files that were created, written, edited or deleted
---   lines_added: lines added to them
---   lines_removed: lines removed
---   commits: commits made
---   requests: billed requests, those of subagents included
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD; NULL when no request has a price
---   first_active_at: first message of these sessions
---   last_active_at: last message of these sessions, newest first
---   repo_path: the folder of the repository, where path is one of its worktrees
---   project_id: the project
+--   project (text): name of the project; worktrees have the name of their repository
+--   path (path, about): the folder in which its sessions began
+--   sessions (number): sessions; with --since or --until, the sessions that were active in that period, and all other counts are of that period
+--   turns (number): human requests
+--   days_active (number): local days with a billed request or a human request
+--   files_changed (number): files that were created, written, edited or deleted
+--   lines_added (number): lines added to these files
+--   lines_removed (number): lines removed
+--   commits (number): commits made
+--   requests (number): billed requests, including those of subagents
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost in USD; NULL if no request has a price
+--   first_active_at (time, detail): first message of these sessions
+--   last_active_at (time): last message of these sessions; newest first
+--   repo_path (path): the folder of the repository, if path is one of its worktrees
+--   project_id (id, detail): the project
 -- filters: since=sessions.ended_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,last_active_at until=sessions.started_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,first_active_at project=project_id
 -- example: ctxdb query projects_overview
 SELECT p.name AS project, p.path, coalesce(s.sessions, 0) AS sessions, coalesce(s.turns, 0) AS turns, coalesce(d.days_active, 0) AS days_active,
@@ -48,7 +48,7 @@ LEFT JOIN (
   SELECT s.project_id, count(DISTINCT d.day) AS days_active
   FROM (
     SELECT session_id, date(started_at, 'localtime') AS day FROM turns
-    UNION SELECT session_id, date(timestamp, 'localtime') FROM usage -- each once: sessions are of few days
+    UNION SELECT session_id, date(timestamp, 'localtime') FROM usage -- UNION keeps each day once; a session has few days
   ) d
   JOIN sessions s ON s.id = d.session_id
   GROUP BY s.project_id

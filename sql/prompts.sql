@@ -1,13 +1,13 @@
 -- What did people say: prompts, commands, answers to questions, reasons for refusing?
---   timestamp: when, oldest first
---   project: name of the project
---   kind: prompt, command, shell, queued, sdk (as turns.kind), answer or refusal
---   text: the words
---   about: the question that is answered, or the tool and target that are refused
---   session_id: the session
---   turn_id: the human request that it is or belongs to
---   tool_use_id: the call that asked or was refused
---   tool_id: the row of tool_uses of that call: its own id need not be unique
+--   timestamp (time): when it was said; oldest first
+--   project (text): name of the project
+--   kind (text): prompt, command, shell, queued, sdk (as turns.kind), answer or refusal
+--   text (text, about): what was said
+--   about (text): the question that is answered, or the tool and target that are refused
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request that it is, or that it belongs to
+--   tool_use_id (id, detail): the call that asked, or that was refused
+--   tool_id (id, detail): the row of tool_uses for that call; tool_use_id need not be unique
 -- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query prompts --since 7d
@@ -17,8 +17,8 @@ FROM (
   FROM turns
   UNION ALL
   -- "Question"="answer", "Next question"="next answer". You can now continue ...
-  -- Answers have quotes and full stops in them. One ends where another question follows, or with the last of
-  -- these words: they are marked by a sign that no text has, which can be searched for from the end.
+  -- Answers can have quotes and full stops in them. An answer ends where the next question begins, or at the last
+  -- occurrence of these words: a character that no text has marks them, and it is searched from the end.
   SELECT finished_at, 'answer', trim(substr(answer, 1, length(answer) - (substr(answer, -1) = '"'))), question, session_id, turn_id, tool_use_id, tool_id, 1 + nth
   FROM (
     SELECT *, CASE

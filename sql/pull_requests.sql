@@ -1,20 +1,20 @@
 -- What went into each pull request: sessions, turns, commits, tokens and cost?
---   last_at: when it was last made, pushed to or linked, newest first
---   project: name of the project
---   pr_number: its number
---   pr_url: its address
---   sessions: sessions that made or named it; of one session or project, all here is its part
---   turns: human requests that led to it: each counts for the next pull request of its session, or else for the last
---   commits: commits of these turns, and of what its sessions did without one, as is all below
---   files_changed: files that these turns changed
---   requests: billed requests of these turns, those of subagents included
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost of these turns in USD; NULL when no request has a price
---   first_at: when it was first seen
---   session_id: the session that first made or named it
+--   last_at (time): when it was last created, pushed to or linked; newest first
+--   project (text): name of the project
+--   pr_number (id): its number
+--   pr_url (text): its URL
+--   sessions (number): sessions that created or named it; with --project or --session, all counts are of that project or session
+--   turns (number): human requests that led to it; each counts for the next pull request of its session, or for the last if there is no next
+--   commits (number): commits of these turns and of its sessions' work outside of turns; so are all counts below
+--   files_changed (number): files that these turns changed
+--   requests (number): billed requests of these turns, including those of subagents
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost of these turns in USD; NULL if no request has a price
+--   first_at (time): when it was first seen
+--   session_id (id, always): the session that first created or named it
 -- filters: since=last_at until=first_at project=git_operations.session_id session=git_operations.session_id
 -- example: ctxdb query pull_requests --limit 10
 WITH seen AS (
@@ -25,7 +25,7 @@ WITH seen AS (
   WHERE g.kind = 'pr'
   GROUP BY 1, g.session_id
 ),
-led AS ( -- each turn of these sessions, and the pull request that it led to; what a session does without one comes first
+led AS ( -- each turn of these sessions, and the pull request that it led to; work outside of turns comes first
   SELECT t.session_id, t.turn_id, coalesce(t.turn_id, t.session_id) AS unit, coalesce(
     (SELECT n.pr FROM seen n WHERE n.session_id = t.session_id AND n.first_at >= t.started_at ORDER BY n.first_at, n.pr LIMIT 1),
     (SELECT n.pr FROM seen n WHERE n.session_id = t.session_id ORDER BY n.first_at DESC, n.pr LIMIT 1)) AS pr

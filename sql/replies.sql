@@ -1,22 +1,22 @@
 -- What did the model answer, each reply whole: text, thinking, calls and tokens, one row per API message?
---   timestamp: when it began, newest first
---   project: name of the project
---   model: the model that answered
---   text: all it said, its blocks joined by a blank line
---   thinking: all it thought, as far as the transcript shows it
---   calls: the tools it called, in order
---   tool_calls: how many
---   stop_reason: why it ended; NULL where the transcript does not say
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound unless output_is_final
---   cache_write_tokens: written to the cache
---   cache_read_tokens: read from the cache
---   output_is_final: 1 when output_tokens is final
---   session_id: the session
---   turn_id: the human request that it answers
---   agent_id: the agent that answered, NULL for the main thread
---   api_message_id: id of the API message
---   request_id: id of the API request
+--   timestamp (time): when the reply began; newest first
+--   project (text): name of the project
+--   model (text): the model that answered
+--   text (text, about): all text of the reply; a blank line separates its blocks
+--   thinking (text): all thinking of the reply, as far as the transcript has it
+--   calls (text): the tools it called, in order
+--   tool_calls (number): how many tools it called
+--   stop_reason (text): why the reply ended; NULL if the transcript does not say
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound unless output_is_final is 1
+--   cache_write_tokens (tokens): tokens written to the cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   output_is_final (number, detail): 1 if output_tokens is final
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request that it answers
+--   agent_id (id, detail): the agent that answered; NULL for the main thread
+--   api_message_id (id, detail): id of the API message
+--   request_id (id, detail): id of the API request
 -- filters: since=timestamp,messages.timestamp until=timestamp project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query replies --session 8e52 --columns timestamp,text,calls
@@ -32,7 +32,7 @@ SELECT u.timestamp AS timestamp, p.name AS project, u.model AS model,
     )
   ) AS thinking,
   (
-    SELECT group_concat(name, ', ') FROM ( -- a call with an id of its own hangs on one of the lines that repeat it
+    SELECT group_concat(name, ', ') FROM ( -- a call with a unique id (toolu_) is stored once, with any of the lines that repeat it
       SELECT t.name FROM _usage_lines l JOIN messages m ON m.id = l.message_id JOIN tool_uses t ON t.message_id = m.id
       WHERE l.request_key = u.request_key AND l.part = 0
         AND (m.session_id IS u.session_id AND m.agent_id IS u.agent_id OR substr(t.tool_use_id, 1, 6) = 'toolu_')
@@ -54,8 +54,8 @@ SELECT u.timestamp AS timestamp, p.name AS project, u.model AS model,
 FROM usage u
 LEFT JOIN sessions s ON s.id = u.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-WHERE EXISTS (SELECT 1 FROM _usage_lines l WHERE l.request_key = u.request_key AND l.part = 0) -- an advisor's answer is part of another reply
-UNION ALL -- replies that tell nothing of tokens, or not of which model: other programs write such lines
+WHERE EXISTS (SELECT 1 FROM _usage_lines l WHERE l.request_key = u.request_key AND l.part = 0) -- the reply of an advisor is part of another reply
+UNION ALL -- replies without tokens or without a model, which other programs write
 SELECT r.timestamp, p.name, r.model,
   (
     SELECT group_concat(text, char(10, 10)) FROM (

@@ -1,15 +1,15 @@
--- Which sessions continue which: resumed, forked and cleared ones, as chains from their first session?
---   root_session_id: the first session of the chain that is known
---   depth: 0 for the root, 1 for what continues it, and so on
---   session_id: the session
---   parent_session_id: the session that it continues; need not be in the database
---   relation: how: resume, fork or clear; NULL for a root
---   project: name of the project
---   title: its title
---   started_at: when it began
---   ended_at: when it ended
---   shared_messages: messages that it shows but an earlier session owns
---   parent_known: 1 when the parent is in the database, 0 when it is not, NULL for a root
+-- Which sessions continue which: resumed, forked and cleared sessions, as chains from the first one?
+--   root_session_id (id, detail): the first known session of the chain
+--   depth (number): 0 for the root, 1 for the sessions that continue it, and so on
+--   session_id (id, always): the session
+--   parent_session_id (id, detail): the session that it continues, which may be missing from the database
+--   relation (text): how it continues the other: resume, fork or clear; NULL for a root
+--   project (text): name of the project
+--   title (text, about): its title
+--   started_at (time): when it began
+--   ended_at (time): when it ended
+--   shared_messages (number): messages that it shows but that an earlier session owns
+--   parent_known (number): 1 if the parent is in the database, 0 if not, NULL for a root
 -- filters: since=ended_at until=started_at project=session_id session=session_id
 -- example: ctxdb query session_lineage --limit 20
 WITH RECURSIVE lineage AS (

@@ -1,16 +1,16 @@
--- What does a session read like as a whole, its own messages and those it shares with the session it came from?
---   session_id: the session that is read
---   message_id: the message
---   is_copy: 1 when another session owns the message
---   source_file_id: reading order: file
---   byte_start: reading order: place in the file
---   owner_session_id: the session that owns the message
---   uuid: the entry's uuid
---   type: its type
---   kind: its kind
---   timestamp: when
---   agent_id: agent, NULL for the main thread
---   text: its text
+-- What are all messages of a session, including those of the session that it continues?
+--   session_id (id, always): the session
+--   message_id (id, detail): the message
+--   is_copy (number, detail): 1 if another session owns the message
+--   source_file_id (id, detail): reading order: the file
+--   byte_start (id, detail): reading order: the position in the file
+--   owner_session_id (id, detail): the session that owns the message
+--   uuid (id, detail): the uuid of the entry
+--   type (text): the type of the entry
+--   kind (text): the kind of the message
+--   timestamp (time): when it happened
+--   agent_id (id, detail): the agent; NULL for the main thread
+--   text (text, about): the text of the message
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query session_messages --session 8e52 --columns timestamp,kind,is_copy,text
 SELECT m.session_id, m.id AS message_id, 0 AS is_copy, m.source_file_id, m.byte_start,

@@ -1,31 +1,32 @@
 -- What are the sessions: project, title, turns, tools, errors, files changed, tokens, cost, duration and models of each?
---   started_at: first message, newest session first
---   project: name of the project
---   title: what to call it
---   turns: human requests; of a period, this and all that is counted is what was done in it, and the rest is of the whole session
---   tools: tool calls, those of subagents included
---   errors: calls of these that failed
---   files_changed: files that were created, written, edited or deleted
---   lines_added: lines added to them
---   lines_removed: lines removed
---   subagents: agents that the whole session started; compaction runs, warm-ups and suggestions are not counted
---   requests: billed requests, those of subagents included; of a model, this, tokens and costs are that model's
---   requests_unpriced: of these, requests without a price: the costs are without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD, subagents included; NULL when no request has a price
---   cost_own_usd: cost without subagents; NULL when it has requests of its own and none has a price
---   models: the models that answered
---   seconds: from the first to the last message
---   ended_at: last message
---   git_branch: last branch
---   version: last Claude Code version
---   relation: resume, fork or clear, where it continues another session
---   parent_session_id: that session
---   source_deleted_at: when its transcript was found to be gone
---   session_id: the session; claude --resume takes it
---   project_id: the project
+--   started_at (time): first message; the newest session is first
+--   project (text): name of the project
+--   title (text, about): the title of the session
+--   turns (number): human requests; with --since or --until, this and all other counts are of that period, and all other columns are of the whole session
+--   tools (number): tool calls, including those of subagents
+--   errors (number): tool calls that failed
+--   files_changed (number): files that were created, written, edited or deleted
+--   lines_added (number): lines added to these files
+--   lines_removed (number): lines removed
+--   subagents (number): agents that the whole session started; compaction runs, warm-ups and suggestions do not count
+--   requests (number): billed requests, including those of subagents; with --model, requests, tokens and costs are of that model
+--   requests_unpriced (number, detail): requests among these without a price; the costs do not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
+--   cost_own_usd (money): cost in USD without subagents; NULL if the session has requests and none of them has a price
+--   models (text): the models that answered
+--   seconds (seconds): from the first to the last message
+--   ended_at (time): last message
+--   git_branch (text): the last branch
+--   version (text): the last version of Claude Code
+--   relation (text): resume, fork or clear, if it continues another session
+--   parent_session_id (id, detail): the session that it continues
+--   source_deleted_at (time): when its transcript was found to be missing
+--   session_id (id, always): the session; claude --resume takes it
+--   project_id (id, detail): the project
+-- one row per: sessions ORDER BY started_at DESC, id
 -- filters: since=sessions.ended_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp until=sessions.started_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp project=sessions.project_id session=sessions.id model=_costs.model,usage.model,models
 -- example: ctxdb query sessions_overview --since 7d --sort -cost_usd
 SELECT s.started_at, p.name AS project, s.title,
@@ -61,7 +62,7 @@ LEFT JOIN (
     count(*) FILTER (WHERE agent_id IS NOT NULL) AS requests_of_agents, count(price_id) FILTER (WHERE agent_id IS NOT NULL) AS priced_of_agents,
     min(model) AS first_model, max(model) AS last_model
   FROM _costs
-  WHERE session_id IN (SELECT id FROM sessions) -- so that a period reads no more than it shows
+  WHERE session_id IN (SELECT id FROM sessions) -- so that with a period, only the sessions of that period are read
   GROUP BY session_id
 ) c ON c.session_id = s.id
 ORDER BY s.started_at DESC, s.id

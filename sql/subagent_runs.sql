@@ -1,27 +1,27 @@
 -- What did agents do: type, task, parent, tokens, cost, time and status of each?
---   started_at: when it began, or was called where its own messages are not there, newest first
---   project: name of the project
---   kind: task, sidechain, workflow, teammate; compact, prompt_suggestion and warmup are the client's own
---   agent_type: Explore, general-purpose, ...
---   task: what it was to do, in a few words
---   status: completed, failed, running, launched or unknown
---   tools: its tool calls; NULL, as are tokens and cost, where its messages are not there
---   errors: calls of these that failed
---   requests: its billed requests, as far as they are known; agents that it started have rows of their own
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD; NULL when no request has a price, or its messages are not there
---   seconds: from its first to its last message, or of the call
---   model: the model it ran on
---   prompt: the human request that led to it
---   depth: 1 when the main thread started it
---   parent_agent_id: the agent that started it, NULL for the main thread
---   agent_id: the agent
---   session_id: the session
---   turn_id: the human request
---   tool_use_id: the call that started it
+--   started_at (time): when the agent began, or when it was called if its messages are missing; newest first
+--   project (text): name of the project
+--   kind (text): task, sidechain, workflow or teammate; Claude Code itself starts compact, prompt_suggestion and warmup
+--   agent_type (text): Explore, general-purpose, ...
+--   task (text, about): what the agent was asked to do, in a few words
+--   status (text): completed, failed, running, launched or unknown
+--   tools (number): its tool calls; NULL, like tokens and cost, if its messages are missing
+--   errors (number): tool calls that failed
+--   requests (number): its billed requests, as far as they are known; agents that it started have their own rows
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost in USD; NULL if no request has a price, or if its messages are missing
+--   seconds (seconds): from its first to its last message; if these are missing, the duration of the call
+--   model (text): the model it ran on
+--   prompt (text, about): the human request that led to it
+--   depth (number): 1 if the main thread started it, 2 if such an agent did, and so on
+--   parent_agent_id (id, detail): the agent that started it; NULL for the main thread
+--   agent_id (id, detail): the agent
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
+--   tool_use_id (id, detail): the call that started it
 -- filters: since=started_at project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query subagent_runs --since 30d --sort -cost_usd
@@ -44,7 +44,7 @@ FROM agents a
 LEFT JOIN sessions s ON s.id = a.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = a.turn_id
-LEFT JOIN tool_uses k ON k.id = ( -- other providers repeat the ids of calls
+LEFT JOIN tool_uses k ON k.id = ( -- other API providers use the id of a call several times
   SELECT u.id FROM tool_uses u
   WHERE u.tool_use_id = a.tool_use_id AND u.session_id = a.session_id
     AND (substr(u.tool_use_id, 1, 6) = 'toolu_' OR u.turn_id IS a.turn_id AND u.name = 'Agent')

@@ -1,15 +1,15 @@
 -- Which calls failed, and what did the tool say?
---   started_at: when it was called, newest first
---   project: name of the project
---   tool: today's name of the tool
---   target: what it was about: command, file path, pattern, url
---   message: what the tool said, its first 1,000 characters
---   exit_code: of a shell command
---   duration_ms: from call to result, approval included
---   session_id: the session
---   turn_id: the human request that led to it
---   agent_id: the agent that called, NULL for the main thread
---   tool_use_id: the call's own id
+--   started_at (time): when the tool was called; newest first
+--   project (text): name of the project
+--   tool (text): the current name of the tool
+--   target (text, about): what the call was about: a command, file path, pattern or URL
+--   message (text, outcome): the first 1,000 characters of what the tool said
+--   exit_code (id): the exit code of a shell command
+--   duration_ms (number): milliseconds from the call to its result, the wait for approval included
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request that led to it
+--   agent_id (id, detail): the agent that called it; NULL for the main thread
+--   tool_use_id (id, detail): the id that the API gave the call
 -- filters: since=started_at project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query tool_errors --since 7d --limit 20

@@ -1,17 +1,17 @@
 -- Which tools are used most, how often do they fail, and how long do they take?
---   tool: today's name of the tool
---   mcp_server: its MCP server, NULL for a built-in tool
---   calls: how often it was called
---   ok: calls that ended well
---   errors: calls that failed
---   error_rate: errors divided by calls, 0 to 1
---   rejected: calls that a person or a rule refused
---   interrupted: calls that were stopped
---   pending: calls without a result
---   median_ms: half of the calls took at most this long, from call to result, approval included
---   p95_ms: 95 of 100 calls took at most this long
---   total_seconds: all of them together
---   last_used_at: when it was last called
+--   tool (text): the current name of the tool
+--   mcp_server (text): its MCP server; NULL for a built-in tool
+--   calls (number): how many times it was called
+--   ok (number): calls that succeeded
+--   errors (number): calls that failed
+--   error_rate (share): errors divided by calls, 0 to 1
+--   rejected (number): calls that a person or a rule refused
+--   interrupted (number): calls that were interrupted
+--   pending (number): calls without a result
+--   median_ms (number): half of the calls took at most this many milliseconds, the wait for approval included
+--   p95_ms (number): 95 of 100 calls took at most this many milliseconds
+--   total_seconds (seconds): time of all calls together
+--   last_used_at (time): when it was last called
 -- filters: since=tool_uses.started_at project=tool_uses.session_id session=tool_uses.session_id
 -- example: ctxdb query tool_stats --since 30d
 WITH counts AS (
@@ -22,7 +22,7 @@ WITH counts AS (
   WHERE name IS NOT NULL
   GROUP BY name
 ),
-times AS ( -- nearest rank: the smallest duration that is not exceeded in that share of the calls
+times AS ( -- nearest rank: the smallest duration that this share of the calls did not exceed
   SELECT name, min(CASE WHEN share >= 0.5 THEN duration_ms END) AS median_ms, min(CASE WHEN share >= 0.95 THEN duration_ms END) AS p95_ms
   FROM (
     SELECT name, duration_ms, cume_dist() OVER (PARTITION BY name ORDER BY duration_ms) AS share

@@ -1,24 +1,25 @@
--- What was asked, what was the answer, and what did it take: tools, commands, files, tokens, cost, time?
---   started_at: when it was asked, newest first
---   project: name of the project
---   kind: prompt, command, shell, queued or sdk
---   prompt: what was asked
---   reply: the last thing the model said to it
---   tools: tool calls, those of subagents included
---   errors: calls of these that failed
---   commands: shell commands among them
---   files_changed: files that were created, written, edited or deleted
---   requests: billed requests, those of subagents included
---   requests_unpriced: of these, requests without a price: cost_usd is without them
---   requests_not_final: of these, requests whose output count is a lower bound
---   total_tokens: input, output, cache writes and cache reads together
---   output_tokens: output alone
---   cost_usd: cost in USD, subagents included; NULL when no request has a price
---   seconds: from the request to the last thing it led to
---   ended_at: when that was
---   ordinal: number of the turn in its session, from 1
---   session_id: the session
---   turn_id: the turn
+-- What was asked, what was the answer, and what did it need: tools, commands, files, tokens, cost, time?
+--   started_at (time): when it was asked; newest first
+--   project (text): name of the project
+--   kind (text): prompt, command, shell, queued or sdk
+--   prompt (text, about): what was asked
+--   reply (text): the last thing that the model said in reply
+--   tools (number): tool calls, including those of subagents
+--   errors (number): tool calls that failed
+--   commands (number): shell commands among these calls
+--   files_changed (number): files that were created, written, edited or deleted
+--   requests (number): billed requests, including those of subagents
+--   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
+--   requests_not_final (number, detail): requests among these whose output count is only a lower bound
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   output_tokens (tokens): output tokens
+--   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
+--   seconds (seconds): from the request to the last message or call that it led to
+--   ended_at (time): when that last message or call was
+--   ordinal (id, detail): number of the turn in its session, from 1
+--   session_id (id, always): the session
+--   turn_id (id, detail): the turn
+-- one row per: turns ORDER BY started_at DESC, id DESC
 -- filters: since=turns.started_at project=turns.session_id session=turns.session_id
 -- period: 30d
 -- example: ctxdb query turns_overview --since 7d --sort -cost_usd
@@ -48,7 +49,7 @@ LEFT JOIN (
     sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
     sum(output_tokens) AS output_tokens, sum(cost) AS cost
   FROM _costs
-  WHERE turn_id IN (SELECT id FROM turns) -- so that a period reads no more than it shows
+  WHERE turn_id IN (SELECT id FROM turns) -- so that with a period, only the turns of that period are read
   GROUP BY turn_id
 ) c ON c.turn_id = t.id
 ORDER BY t.started_at DESC, t.id DESC

@@ -1,18 +1,18 @@
 -- Which models have no price, and how much were they used?
---   model: model as the transcripts name it
---   looked_for: names under which a price was looked for
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   web_search_requests: web searches, which are billed by the search
---   requests_unpriced: the same as requests: none of them is in any cost
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
---   first_used_at: time of the first request
---   last_used_at: time of the last request
+--   model (text): the model, as transcripts write it
+--   looked_for (text): the names under which a price was searched
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   web_search_requests (number, detail): web searches; each is billed separately
+--   requests_unpriced (number, detail): the same as requests, because none of them has a price
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   first_used_at (time, detail): time of the first request
+--   last_used_at (time): time of the last request
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query unpriced_models
 SELECT model, (SELECT group_concat(name, ', ') FROM (SELECT name FROM _model_names n WHERE n.model = c.model ORDER BY place)) AS looked_for,

@@ -1,13 +1,14 @@
--- How many lines of the transcripts did each billed request fold into one, and why?
---   why: told once; streamed: one line per content block of a reply; repeated: several sessions or agents tell of it, in lines of their own; advisor: a call inside another request; copied: resumed or forked history; replayed: a side question that repeats the main thread
---   lines_each: lines that tell of one request; of copied, copies of them; NULL where it varies
---   requests: requests of which that is so; one that is streamed and copied is in both rows; of replayed, those of which nothing is left
---   lines: lines in all
---   lines_folded: of these, lines whose tokens are not counted again
---   output_tokens: output that counts
---   requests_unpriced: requests whose model has no price
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
---   example: one of these requests, as request_key
+-- How many lines of the transcripts report one billed request, and why?
+--   why (text): told once: one line reports the request; streamed: one line per content block of a reply; repeated: lines of several sessions or agents report it; advisor: a call inside another request; copied: resumed or forked history; replayed: a side question that repeats the main thread
+--   lines_each (number): how many lines report one request; for copied, how many copies; NULL if it varies
+--   requests (number): requests to which this applies; a request that is streamed and copied is in both rows; for replayed, requests that are not counted at all
+--   lines (number): all lines that report these requests
+--   lines_folded (number): lines among these whose tokens are not counted again
+--   output_tokens (tokens): output tokens that are counted
+--   requests_unpriced (number, detail): requests whose model has no price
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   example (text): the request_key of one of these requests
+-- rows share requests: one request can be in several rows
 -- example: ctxdb query usage_audit
 WITH counted AS MATERIALIZED (
   SELECT is_advisor, is_repeated, lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,
@@ -15,10 +16,10 @@ WITH counted AS MATERIALIZED (
   FROM (
     SELECT instr(request_key, '|adv ') > 0 AS is_advisor, lines > 1 AND instr(request_key, '|adv ') = 0 AND EXISTS (
         SELECT 1 FROM _usage_lines l JOIN messages ON messages.id = l.message_id
-        WHERE l.request_key = c.request_key -- an agent of a session that has it in its main thread only replays it
+        WHERE l.request_key = c.request_key -- if the main thread of the session has it, an agent of the session only replays it
           AND (messages.session_id IS NOT c.session_id OR c.agent_id IS NOT NULL AND messages.agent_id IS NOT c.agent_id)
       ) AS is_repeated, lines AS lines_each, output_tokens, price_id, output_is_final, id
-    FROM _costs c LIMIT -1 -- keys are then looked into before rows are sorted into groups, and not carried along
+    FROM _costs c LIMIT -1 -- LIMIT makes SQLite compute these columns before it sorts the rows, so keys are not sorted with them
   )
   GROUP BY is_advisor, is_repeated, lines_each
 )
@@ -37,7 +38,7 @@ FROM (
 JOIN _costs u ON u.request_key = c.request_key
 GROUP BY copies
 UNION ALL
-SELECT 'replayed', NULL, -- counted only where there are any
+SELECT 'replayed', NULL, -- only if there are any
   (SELECT count(*) FROM (SELECT 1 FROM _usage_lines GROUP BY request_key)) - used.requests,
   told.lines - used.lines, told.lines - used.lines, 0, 0, 0, NULL
 FROM (SELECT count(*) AS lines FROM _usage_lines) told

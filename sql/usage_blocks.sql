@@ -1,30 +1,30 @@
 -- What was used in each 5-hour window, how fast, and when was the limit hit?
---   block_start: UTC hour of the first request after the window before, newest first; a period chooses windows, and no filter moves them
---   block_end: five hours later
---   block_start_local: block_start in local time
---   first_used_at: time of the first request
---   last_used_at: time of the last request
---   models: models used
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   web_search_requests: web searches, which are billed by the search
---   cost_usd: what the requests with a price cost; NULL when none has one
---   requests_unpriced: requests whose model has no price: not in cost_usd
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
---   minutes: minutes from the first request to the last
---   tokens_per_minute: burn rate: total_tokens over minutes, at least one
---   cost_usd_per_hour: burn rate: cost_usd over the same time
---   rate_limited_at: time of the first rate-limit error in it, NULL without one
+--   block_start (time): the UTC hour of the first request after the window before; newest first; filters choose windows and requests, but never move a window
+--   block_end (time): five hours after block_start
+--   block_start_local (text, detail): block_start in local time
+--   first_used_at (time, detail): time of the first request
+--   last_used_at (time): time of the last request
+--   models (text): the models that were used
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   web_search_requests (number, detail): web searches; each is billed separately
+--   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
+--   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   minutes (number): minutes from the first request to the last
+--   tokens_per_minute (tokens): burn rate: total_tokens divided by minutes, which count as at least one
+--   cost_usd_per_hour (money): burn rate: cost_usd divided by the same time in hours
+--   rate_limited_at (time, always): time of the first rate-limit error in the window; NULL if there was none
 -- filters: since=_blocks.last_moment until=_blocks.block_start project=_costs.session_id session=_costs.session_id model=_costs.model
 -- period: 30d
 -- example: ctxdb query usage_blocks --limit 10
--- Windows are those of all requests, whatever part of these is asked for: a period chooses windows. They begin
--- and end on the hour, so requests are summed in the order of an index first, and then what falls into each hour.
+-- The windows are those of all requests, also if a filter chooses a part of the requests; a period chooses windows.
+-- Windows begin and end on the hour. So requests are first summed by hour, in the order of an index.
 WITH windows AS MATERIALIZED (SELECT * FROM _blocks),
 sums AS MATERIALIZED (
   SELECT CAST(strftime('%s', substr(first_used_at, 1, 13) || ':00:00') AS INTEGER) / 3600 AS hour, *

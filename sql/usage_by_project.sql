@@ -1,20 +1,20 @@
 -- What was used and what did it cost, by project?
---   project_id: row of projects, NULL for requests without a project
---   project: its name
---   path: its folder
---   sessions: sessions with requests
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   web_search_requests: web searches, which are billed by the search
---   cost_usd: what the requests with a price cost; NULL when none has one
---   requests_unpriced: requests whose model has no price: not in cost_usd
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
---   last_used_at: time of the last request
+--   project_id (id, detail): the row of projects; NULL for requests without a project
+--   project (text): its name
+--   path (path, about): its folder
+--   sessions (number): sessions that have such requests
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   web_search_requests (number, detail): web searches; each is billed separately
+--   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
+--   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   last_used_at (time): time of the last request
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query usage_by_project --since 30d
 SELECT p.id AS project_id, p.name AS project, p.path, count(u.session_id) AS sessions,

@@ -1,21 +1,21 @@
 -- What was used and what did it cost, by session?
---   session_id: the session
---   title: its title
---   project: name of its project
---   started_at: time of its first message
---   last_used_at: time of its last request, newest first
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   web_search_requests: web searches, which are billed by the search
---   cost_usd: what it cost, subagents included; NULL when no request has a price
---   cost_own_usd: the same without its subagents
---   requests_unpriced: requests whose model has no price: not in cost_usd
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   session_id (id, always): the session
+--   title (text, about): its title
+--   project (text): name of its project
+--   started_at (time): time of its first message
+--   last_used_at (time): time of its last request; newest first
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   web_search_requests (number, detail): web searches; each is billed separately
+--   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
+--   cost_own_usd (money): cost in USD without subagents
+--   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query usage_by_session --since 7d
 SELECT u.session_id, s.title, p.name AS project, s.started_at, u.last_used_at,

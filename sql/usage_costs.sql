@@ -1,36 +1,36 @@
 -- What did each billed request cost, and by which price?
---   id: row of usage
---   request_key: what makes it one request
---   timestamp: time of its first line, newest first
---   session_id: its session
---   project: name of the session's project
---   agent_id: its agent, NULL for the main thread
---   turn_id: the human request it belongs to
---   model: model as the transcripts name it
---   priced_model: model of the price list whose prices hold for it, NULL without one
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound unless output_is_final
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   prompt_tokens: size of the largest single call in it: decides the tier
---   web_search_requests: web searches, 0.01 USD each
---   speed: standard or fast
---   inference_geo: where it ran
---   price_id: row of prices
---   price_origin: shipped or user
---   effective_from: the price holds from this day
---   prompt_tokens_gt: the price holds for prompts larger than this
---   input_usd_per_mtok: price of a million tokens of input
---   output_usd_per_mtok: of output
---   cache_write_5m_usd_per_mtok: of writes to the 5-minute cache
---   cache_write_1h_usd_per_mtok: of writes to the 1-hour cache
---   cache_read_usd_per_mtok: of reads from the cache
---   multiplier: factor for fast mode and place, 1 for most
---   cost_usd: what it cost, NULL without a price
---   cost_reported_usd: costUSD as old versions wrote it; never mixed into sums
---   output_is_final: 1 when the output count is final, else it is a lower bound
+--   id (id): the row of usage
+--   request_key (text, detail): the key that makes it one request
+--   timestamp (time): time of its first line; newest first
+--   session_id (id, always): its session
+--   project (text): name of the session's project
+--   agent_id (id, detail): its agent; NULL for the main thread
+--   turn_id (id, detail): the human request it belongs to
+--   model (text): the model, as transcripts write it
+--   priced_model (text): the model in the price list whose prices apply; NULL if there is none
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound unless output_is_final is 1
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   prompt_tokens (tokens): the size of the largest single call in the request, which decides the price tier
+--   web_search_requests (number, detail): web searches, 0.01 USD each
+--   speed (text): standard or fast
+--   inference_geo (text): the region where it ran
+--   price_id (id, detail): the row of prices
+--   price_origin (text): who set the price: shipped or user
+--   effective_from (text): the price applies from this day
+--   prompt_tokens_gt (number): the price applies to prompts larger than this
+--   input_usd_per_mtok (money): price of a million input tokens
+--   output_usd_per_mtok (money): price of a million output tokens
+--   cache_write_5m_usd_per_mtok (money): price of a million tokens written to the 5-minute cache
+--   cache_write_1h_usd_per_mtok (money): price of a million tokens written to the 1-hour cache
+--   cache_read_usd_per_mtok (money): price of a million tokens read from the cache
+--   multiplier (number): the factor for fast mode and region; usually 1
+--   cost_usd (money, always): cost in USD; NULL without a price
+--   cost_reported_usd (money): costUSD, which old versions wrote; it is not part of any sum
+--   output_is_final (number, detail): 1 if the output count is final; otherwise it is a lower bound
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- period: 30d
 -- example: ctxdb query usage_costs --limit 20

@@ -1,18 +1,18 @@
 -- What was used and what did it cost, by ISO week and model?
---   week: ISO week such as 2026-W34, newest first
---   week_start: its Monday, a local day
---   model: model as the transcripts name it
---   requests: billed requests
---   input_tokens: input that was neither written to nor read from the cache
---   output_tokens: output, thinking included; a lower bound where requests_not_final is above 0
---   cache_write_5m_tokens: written to the 5-minute cache
---   cache_write_1h_tokens: written to the 1-hour cache
---   cache_read_tokens: read from the cache
---   total_tokens: all of these
---   web_search_requests: web searches, which are billed by the search
---   cost_usd: what the requests with a price cost; NULL when none has one
---   requests_unpriced: requests whose model has no price: not in cost_usd
---   requests_not_final: requests whose output count is a lower bound: the transcript never got the final one
+--   week (text): the ISO week, such as 2026-W34; newest first
+--   week_start (text): the Monday of that week, a local day
+--   model (text): the model, as transcripts write it
+--   requests (number): billed requests
+--   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
+--   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
+--   cache_write_5m_tokens (tokens, detail): tokens written to the 5-minute cache
+--   cache_write_1h_tokens (tokens, detail): tokens written to the 1-hour cache
+--   cache_read_tokens (tokens): tokens read from the cache
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   web_search_requests (number, detail): web searches; each is billed separately
+--   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
+--   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query weekly_usage --since 60d
 SELECT strftime('%Y', day) || printf('-W%02d', (strftime('%j', day) + 6) / 7) AS week, date(day, '-3 days') AS week_start,
@@ -23,7 +23,7 @@ SELECT strftime('%Y', day) || printf('-W%02d', (strftime('%j', day) + 6) / 7) AS
   sum(web_search_requests) AS web_search_requests, sum(cost) / 1e12 AS cost_usd,
   sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
 FROM (
-  SELECT date(first_at, 'localtime', '-3 days', 'weekday 4') AS day, * -- a week's Thursday: its year is the week's
+  SELECT date(first_at, 'localtime', '-3 days', 'weekday 4') AS day, * -- the Thursday of the week, whose year is the year of the week
   FROM (
     SELECT min(timestamp) AS first_at, model, count(*) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
       sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,

@@ -24,9 +24,8 @@ from ctxdb.daemon import health as beats
 from ctxdb.daemon.health import Health
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon
-from world import World, line
+from world import PATIENCE, World, line
 
-PATIENCE = 60.0
 WATCH = [sys.executable, "-P", "-m", "ctxdb"]
 
 
@@ -77,7 +76,7 @@ def has(world: World, lines: int) -> None:
     assert count(world) == lines
 
 
-def events_come(world: World, daemon: Daemon, n: int) -> int:
+def events_come(world: World, daemon: Daemon, n: int, path: Path | None = None) -> int:
     """Append line after line, from number `n` on, until one is told of; return the next number.
 
     One alone would not do: it may be found by looking just before the folder is watched again.
@@ -87,10 +86,42 @@ def events_come(world: World, daemon: Daemon, n: int) -> int:
     give_up = time.monotonic() + PATIENCE
     while daemon.health.events == before:
         assert time.monotonic() < give_up, f"no event comes: {daemon.health}"
-        world.append(line(n))
+        world.append(line(n), path)
         n += 1
         has(world, n)
     return n
+
+
+def put_in_place(path: Path, data: bytes) -> None:
+    """Replace a file at once: no daemon finds nothing there in between."""
+    other = path.with_name(f"{path.name}.new")
+    other.write_bytes(data)
+    other.replace(path)
+
+
+@contextmanager
+def paused(daemon: Daemon, owner: Any = None, name: str = "once") -> Iterator[None]:
+    """Keep a daemon in a thread from going on: it sees several changes as one.
+
+    It waits where it calls `name` of `owner`: by default where a round of its loop begins.
+    """
+    owner = owner or daemon.loop
+    real = getattr(owner, name)
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait(*args: Any) -> Any:
+        reached.set()
+        go_on.wait()
+        return real(*args)
+
+    setattr(owner, name, wait)
+    try:
+        daemon.wakeup.set()
+        assert reached.wait(PATIENCE)
+        yield
+    finally:
+        setattr(owner, name, real)
+        go_on.set()
 
 
 class Live:
@@ -141,6 +172,16 @@ class Live:
 
     def send(self, number: int) -> None:
         self.process.send_signal(number)
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Keep it from running: it sees several changes as one."""
+        self.send(signal.SIGSTOP)
+        try:
+            until(lambda: Path(f"/proc/{self.pid}/stat").read_text().rpartition(") ")[2][0] == "T")
+            yield
+        finally:
+            self.send(signal.SIGCONT)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code."""

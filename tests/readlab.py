@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from builder import World as Files
+from ctxdb.query.candidates import Wanted
 from ctxdb.query.hits import ShownSession, gather
-from ctxdb.query.search import Found, Wanted, search
+from ctxdb.query.search import Found, search
 from ctxdb.store.connection import open_reader
-from world import World
+from world import PATIENCE, World
 
 # What a web page could talk a model into saying: the clipboard, a title, a fake prompt, a link,
 # 8-bit controls, a direction override, a tag, a script, an image that tells who reads.
@@ -83,7 +84,7 @@ def on_terminal(world: World, *args: str, env: dict[str, str] | None = None) -> 
     process = subprocess.Popen(command, stdin=child, stdout=child, stderr=child, env=full)
     os.close(child)
     said = b""
-    deadline = time.monotonic() + 50
+    deadline = time.monotonic() + PATIENCE
     # Until the last writer has gone and all is read: Linux says so with an error.
     while time.monotonic() < deadline:
         if not select.select([parent], [], [], 0.2)[0]:
@@ -95,7 +96,7 @@ def on_terminal(world: World, *args: str, env: dict[str, str] | None = None) -> 
         if not part:
             break
         said += part
-    code = process.wait(timeout=30)
+    code = process.wait(timeout=PATIENCE)
     os.close(parent)
     return code, said.decode(errors="replace").replace("\r\n", "\n")
 

@@ -43,7 +43,7 @@ BOOKKEEPING = {
     "shares_entries",
     "first_unshared_at",
 }
-NOT_OURS = ("prices",)  # filled by the package, not by transcripts
+NOT_OURS = ("prices", "README")  # filled by the package, not by transcripts
 
 
 def public_tables(conn: sqlite3.Connection) -> list[str]:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 SHOWN = 8  # differences in a failure message
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @pytest.fixture(
     scope="session",

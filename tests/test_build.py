@@ -170,7 +170,7 @@ def test_control_c_while_building_leaves_nothing_behind(one: Lab, in_place: Cont
     [
         ("open_aside", sqlite3.OperationalError("unable to open database file")),
         ("prepare", sqlite3.OperationalError("database or disk is full")),
-        ("_put_in_place", OSError(errno.ENOSPC, "No space left on device")),
+        ("put_in_place", OSError(errno.ENOSPC, "No space left on device")),
     ],
 )
 def test_what_cannot_be_built_aside_is_read_in_place(
@@ -231,7 +231,7 @@ def test_wherever_the_disk_is_full_the_next_sync_has_it_all(
 def test_a_database_that_comes_while_one_is_built_stays(
     one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = first_sync._put_in_place
+    real = first_sync.put_in_place
 
     def put(aside: Path, path: Path) -> None:
         with closing(sqlite3.connect(path)) as conn:
@@ -239,7 +239,7 @@ def test_a_database_that_comes_while_one_is_built_stays(
             conn.execute("PRAGMA application_id = 1129601092")  # ours
         real(aside, path)
 
-    monkeypatch.setattr(first_sync, "_put_in_place", put)
+    monkeypatch.setattr(first_sync, "put_in_place", put)
     one.sync()
     assert one.rows("SELECT count(*) FROM mine") == [(0,)]
     one.must_verify()
@@ -408,7 +408,7 @@ def test_nobody_waits_for_a_database_that_does_not_grow(one: Lab) -> None:
             aside.touch()
             os.utime(aside, (time.time() - age,) * 2)
         asked = [sys.executable, "-m", "ctxdb", "--db", str(one.db), "query", "SELECT 1"]
-        answer = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
+        answer = subprocess.run(asked, capture_output=True, text=True, check=False)
         assert answer.returncode == 1
         assert "no database yet" in answer.stderr
 
@@ -428,7 +428,7 @@ def test_who_asks_while_the_database_is_made_waits_for_it(one: Lab) -> None:
         assert sync.stdout is not None
         assert sync.stdout.readline() == "here\n"
         status = subprocess.run([*ctxdb, "status"], capture_output=True, text=True, check=True)
-        assert f"not there yet; process {sync.pid} is making it" in status.stdout
+        assert f"does not exist yet; process {sync.pid} is making it" in status.stdout
         asked = subprocess.Popen(
             [*ctxdb, "query", "SELECT count(*) AS n FROM messages", "--format", "json"],
             stdout=subprocess.PIPE,

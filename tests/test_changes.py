@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctxdb.session import line_changes
-from ctxdb.session.facts import Given, given_to
-from ctxdb.session.line_changes import diff
-from ctxdb.session.parts import Call
+from ctxdb.session import call_inputs
+from ctxdb.session.call_inputs import CallInput, inputs_of, line_diff
+from ctxdb.session.conversation import Call
 
 LINES = st.lists(st.sampled_from(["", "a", "b", "-c", "+d", " e"]), max_size=12).map("\n".join)
 
@@ -28,17 +27,17 @@ def without_last_newline(text: str) -> list[str]:
 @settings(max_examples=100)
 @given(LINES, LINES)
 def test_both_texts_can_be_read_out_of_a_diff(old: str, new: str) -> None:
-    lines = diff(old, new).split("\n") if diff(old, new) else []
+    lines = line_diff(old, new).split("\n") if line_diff(old, new) else []
     assert {line[:1] for line in lines} <= {" ", "-", "+"}
     assert [line[1:] for line in lines if line[0] in " -"] == without_last_newline(old)
     assert [line[1:] for line in lines if line[0] in " +"] == without_last_newline(new)
 
 
 def test_a_huge_edit_is_not_compared_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(line_changes, "SequenceMatcher")
+    monkeypatch.delattr(call_inputs, "SequenceMatcher")
     old = "\n".join("a" for _ in range(20_000))
     new = "\n".join("ab"[n % 2] for n in range(20_000))
-    assert diff(old, new).count("\n") == 40_000 - 1
+    assert line_diff(old, new).count("\n") == 40_000 - 1
 
 
 def test_an_edit_is_shown_as_what_it_changes() -> None:
@@ -48,15 +47,15 @@ def test_an_edit_is_shown_as_what_it_changes() -> None:
         new_string="a\nc\n",
         replace_all=False,
     )
-    assert given_to(given_call) == [Given("change", " a\n-b\n+c", is_diff=True)]
+    assert inputs_of(given_call) == [CallInput("change", " a\n-b\n+c", is_diff=True)]
 
 
 def test_several_edits_are_shown_one_after_the_other() -> None:
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "", "new_string": "c"}]
-    assert given_to(call(edits=edits, replace_all=True)) == [
-        Given("replace_all", "true"),
-        Given("change", "-a\n+b", is_diff=True),
-        Given("change", "+c", is_diff=True),
+    assert inputs_of(call(edits=edits, replace_all=True)) == [
+        CallInput("replace_all", "true"),
+        CallInput("change", "-a\n+b", is_diff=True),
+        CallInput("change", "+c", is_diff=True),
     ]
 
 
@@ -70,12 +69,12 @@ def test_several_edits_are_shown_one_after_the_other() -> None:
     ],
 )
 def test_what_is_no_edit_is_shown_as_it_is(fields: dict[str, object]) -> None:
-    shown = {one.name: one.text for one in given_to(call(**fields)) if not one.is_diff}
+    shown = {one.name: one.text for one in inputs_of(call(**fields)) if not one.is_diff}
     assert shown.keys() == fields.keys()
 
 
 def test_what_the_title_says_is_not_said_again() -> None:
-    assert given_to(call("npm test", command="npm test")) == []
-    assert given_to(call("", path="src/")) == [Given("path", "src/")]
+    assert inputs_of(call("npm test", command="npm test")) == []
+    assert inputs_of(call("", path="src/")) == [CallInput("path", "src/")]
     long = "x" * 80
-    assert given_to(call(long, command=long)) == [Given("command", long)]
+    assert inputs_of(call(long, command=long)) == [CallInput("command", long)]

@@ -29,6 +29,7 @@ from ctxdb.cli.declare import join_pairs
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
+from world import PATIENCE
 
 COMMANDS = sorted([*cli.COMMANDS, *cli.GROUPS])
 
@@ -75,7 +76,9 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Backend:
         "sync",
         lambda config, *, wait, progress, say: backend.answer("sync", config, wait=wait),
     )
-    replace("ctxdb.cli.status_report", "collect", lambda config: backend.answer("status", config))
+    replace(
+        "ctxdb.cli.database_status", "read_status", lambda config: backend.answer("status", config)
+    )
     replace(
         "ctxdb.verify",
         "verify",
@@ -124,7 +127,7 @@ def test_the_commands_in_examples_parse(command: str) -> None:
     for line in text.replace("\\\n", " ").splitlines():
         if not line.strip().startswith("ctxdb ") or "$(" in line:
             continue
-        words = join_pairs(cli.spelt_out(shlex.split(line)[1:]), cli.PAIR_FLAGS)
+        words = join_pairs(cli.with_default_command(shlex.split(line)[1:]), cli.PAIR_FLAGS)
         words = [word for word in words if word != "--db" and not word.endswith(".db")]
         found: Any = typer.main.get_command(typer_app.app)
         while hasattr(found, "commands"):
@@ -338,9 +341,9 @@ class Report:
     def lines(self): return ["\\u65e5\\u672c"]
 def work(*_, **__):
     print("at work", flush=True)
-    time.sleep(30)
-module("sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
-module("status", collect=lambda config: Report())
+    time.sleep(600)
+module("ingest.sync", sync=work if "sync" in sys.argv else lambda *_, **__: os._exit(0))
+module("cli.database_status", read_status=lambda config: Report())
 from ctxdb.cli.main import main
 main()
 """
@@ -380,6 +383,54 @@ def test_a_reader_that_goes_away_is_neither_a_traceback_nor_a_failure(words: str
     assert result.stderr == b""
 
 
+def gone(stream: str) -> int:
+    """A stream that takes nothing."""
+    if stream == "full disk":
+        return os.open("/dev/full", os.O_WRONLY)
+    ours, its = os.openpty()
+    os.close(ours)
+    return its
+
+
+GONE = [
+    "gone terminal",
+    pytest.param(
+        "full disk", marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux")
+    ),
+]
+
+
+@pytest.mark.parametrize("stream", GONE)
+@pytest.mark.parametrize("words", ["path", "query --list", "--help", "status", "daemon status"])
+def test_output_that_cannot_be_written_is_a_failure_in_one_line(words: str, stream: str) -> None:
+    out = gone(stream)
+    program = [sys.executable, "-m", "ctxdb", *words.split()]
+    told = subprocess.run(program, stdout=out, stderr=subprocess.PIPE, check=False)
+    silent = subprocess.run(program, stdout=out, stderr=out, check=False)
+    os.close(out)
+    assert told.returncode == silent.returncode == 1
+    assert told.stderr.startswith(b"Error: ")
+    assert told.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("stream", GONE)
+@pytest.mark.parametrize(
+    ("words", "code"), [("path", 0), ("daemon stop", 0), ("show last", 1), ("nonsense", 2)]
+)
+def test_messages_that_cannot_be_written_change_no_exit_code(
+    words: str, code: int, stream: str
+) -> None:
+    out = gone(stream)
+    done = subprocess.run(
+        [sys.executable, "-m", "ctxdb", *words.split()],
+        stdout=subprocess.DEVNULL,
+        stderr=out,
+        check=False,
+    )
+    os.close(out)
+    assert done.returncode == code
+
+
 def ctxdb(
     folder: Path, words: str, *, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[bytes]:
@@ -388,24 +439,24 @@ def ctxdb(
     env = {"HOME": str(folder), "PATH": os.environ["PATH"]}
     script = f"C={shlex.quote(program)}; CONFIG=.config/ctxdb/config.toml; {words}"
     return subprocess.run(
-        ["bash", "-c", script], capture_output=True, check=False, env=env, cwd=cwd, timeout=60
+        ["bash", "-c", script], capture_output=True, check=False, env=env, cwd=cwd, timeout=PATIENCE
     )
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
+def filled(tmp_path: Path) -> Path:
     write_demo(tmp_path / ".claude" / "projects")
     assert ctxdb(tmp_path, "$C sync").returncode == 0
     return tmp_path
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-def test_closed_streams_are_nobodys_business(home: Path, closed: str) -> None:
-    (home / ".local/share/ctxdb/ctxdb.db").unlink()
-    done = ctxdb(home, f"$C sync {closed}")
+def test_closed_streams_are_nobodys_business(filled: Path, closed: str) -> None:
+    (filled / ".local/share/ctxdb/ctxdb.db").unlink()
+    done = ctxdb(filled, f"$C sync {closed}")
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
-    stored = ctxdb(home, "$C query --format csv 'SELECT count(*) FROM messages' | tail -1")
+    stored = ctxdb(filled, "$C query --format csv 'SELECT count(*) FROM messages' | tail -1")
     assert int(stored.stdout) > 100
 
 
@@ -422,8 +473,8 @@ def test_closed_streams_are_nobodys_business(home: Path, closed: str) -> None:
         ("mkdir x; cd x; rmdir ../x; $C --db y.db path", 2),
     ],
 )
-def test_what_cannot_be_is_said_in_one_line(home: Path, words: str, code: int) -> None:
-    done = ctxdb(home, words, cwd=home)
+def test_what_cannot_be_is_said_in_one_line(filled: Path, words: str, code: int) -> None:
+    done = ctxdb(filled, words, cwd=filled)
     assert (done.returncode, done.stdout) == (code, b"")
     assert done.stderr.startswith(b"Error: ")
     assert done.stderr.count(b"\n") == 1
@@ -437,8 +488,8 @@ def test_what_cannot_be_is_said_in_one_line(home: Path, words: str, code: int) -
         (f"$C query --format csv 'SELECT :a AS a' -p a {10**30}", b"a\n1" + b"0" * 30 + b"\n"),
     ],
 )
-def test_odd_surroundings_and_values_do_no_harm(home: Path, words: str, answer: bytes) -> None:
-    done = ctxdb(home, words, cwd=home)
+def test_odd_surroundings_and_values_do_no_harm(filled: Path, words: str, answer: bytes) -> None:
+    done = ctxdb(filled, words, cwd=filled)
     assert (done.returncode, done.stdout) == (0, answer), done.stderr
 
 
@@ -454,7 +505,7 @@ def test_control_c_exits_130_without_a_traceback() -> None:
         assert child.stderr is not None
         assert child.stdout.readline() == "at work\n"
         child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 130
+        assert child.wait(PATIENCE) == 130
         assert "Traceback" not in child.stderr.read()
 
 

@@ -17,8 +17,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from builder import World, text
-from ctxdb.query.build import Ask, build
-from ctxdb.query.uncertain import SHARING, Sums
+from ctxdb.query.statement import Ask, statement_for
+from ctxdb.query.uncertain import LeftOut
 from ctxdb.store import sql_files
 from ctxdb.store.model_ladder import candidates
 from lab import Lab, empty_database, lab
@@ -223,7 +223,7 @@ def test_blocks_lie_where_they_lie_whatever_is_asked(
             column, value = fits.get(name, ("model", MODELS[0]))
             of_these = f"{column} = '{value}'"
         period = {"since": stamp(since) or "all", "until": stamp(until) or "all"}
-        statement = build(Ask("usage_blocks", **period, **how), conn)
+        statement = statement_for(Ask("usage_blocks", **period, **how), conn)
         cursor = conn.execute(statement.sql, statement.values)
         names = [name for name, *_ in cursor.description]
         found = [dict(zip(names, row, strict=True)) for row in cursor]
@@ -481,7 +481,7 @@ def test_every_sum_says_what_it_leaves_out(demo: Path, view: str) -> None:
 
 
 def uncertain(columns: list[str], rows: list[tuple[object, ...]]) -> str | None:
-    sums = Sums(columns)
+    sums = LeftOut(columns)
     for row in rows:
         sums.add(row)
     return sums.in_words()
@@ -502,8 +502,8 @@ def test_an_uncertain_sum_says_in_one_line_what_it_leaves_out() -> None:
     )
 
 
-def test_where_rows_share_requests_the_rows_are_counted(demo: Path) -> None:
-    sums = Sums(["sha", "requests_unpriced", "requests_not_final"], "commits")
+def test_where_rows_share_requests_the_rows_are_counted() -> None:
+    sums = LeftOut(["sha", "requests_unpriced", "requests_not_final"], is_shared=True)
     for row in (("a", 0, 9), ("b", 2, 9), ("c", 0, 0)):
         sums.add(row)
     assert sums.in_words() == (
@@ -511,17 +511,27 @@ def test_where_rows_share_requests_the_rows_are_counted(demo: Path) -> None:
         " prices missing`); the output of requests in 2 rows is a lower bound, because the"
         " transcript never got the final count."
     )
-    # Of all others no request is in two rows.
-    adding_up = [
-        view.name
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        view
         for view in sql_files.all_views()
-        if "requests_not_final" in view.columns and view.name not in SHARING
-    ]
+        if "requests_not_final" in view.columns and not view.rows_share_requests
+    ],
+    ids=lambda view: view.name,
+)
+def test_unless_the_header_says_otherwise_no_request_is_in_two_rows(
+    demo: Path, view: sql_files.SqlFile
+) -> None:
     with closing(sqlite3.connect(demo)) as conn:
         (in_all,) = conn.execute("SELECT requests_not_final FROM overview").fetchone()
-        for name in adding_up:
-            (found,) = conn.execute(f"SELECT sum(requests_not_final) FROM {name}").fetchone()
-            assert (found or 0) <= in_all, name
+        (found,) = conn.execute(f"SELECT sum(requests_not_final) FROM {view.name}").fetchone()
+    assert (found or 0) <= in_all, (
+        f"sql/{view.name}.sql counts requests twice. If its rows have requests in common, write"
+        " `-- rows share requests: why` in its header."
+    )
 
 
 @pytest.mark.parametrize(
@@ -529,7 +539,7 @@ def test_where_rows_share_requests_the_rows_are_counted(demo: Path) -> None:
     [(), ("--format", "md"), ("--plot",), ("--columns", "model,cost_usd")],
     ids=lambda options: options[0] if options else "table",
 )
-def test_the_line_stands_under_whatever_shows_a_sum(
+def test_the_line_is_printed_below_everything_that_shows_a_sum(
     lab_of_unknowns: Lab, options: tuple[str, ...]
 ) -> None:
     done = asked_for_models(lab_of_unknowns, *options)
@@ -537,7 +547,7 @@ def test_the_line_stands_under_whatever_shows_a_sum(
     assert "lower bound" in done.stderr
 
 
-def test_columns_that_nobody_asked_for_are_not_in_the_answer(lab_of_unknowns: Lab) -> None:
+def test_columns_that_were_not_asked_for_are_not_in_the_answer(lab_of_unknowns: Lab) -> None:
     done = asked_for_models(lab_of_unknowns, "--columns", "model,cost_usd", "--format", "jsonl")
     assert done.stdout == '{"model": "nobody-knows", "cost_usd": null}\n'
     assert "Uncertain" not in done.stderr  # a program reads it

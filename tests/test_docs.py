@@ -16,6 +16,7 @@ from ctxdb.config import Config
 from ctxdb.demo import write_demo
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
+from ctxdb.store.connection import MIN_SQLITE
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = (CHECKOUT / "README.md").read_text()
@@ -81,6 +82,19 @@ def test_every_test_that_the_readme_names_exists() -> None:
     for file, function in named:
         (path,) = (CHECKOUT / "tests").rglob(file)
         assert re.search(rf"def {function}\(", path.read_text()), f"{file}::{function}"
+
+
+def test_every_document_names_the_same_oldest_sqlite() -> None:
+    major, minor, _ = MIN_SQLITE
+    documents = [CHECKOUT / "README.md", *(CHECKOUT / "docs").glob("*.md")]
+    named = {
+        f"{path.name}: {version}"
+        for path in documents
+        for version in re.findall(
+            r"SQLite[^.;]{0,30}?\b(3\.\d+) or (?:later|newer)", path.read_text()
+        )
+    }
+    assert named == {f"README.md: {major}.{minor}", f"tools.md: {major}.{minor}"}
 
 
 def test_the_changelog_has_this_version() -> None:

@@ -9,7 +9,6 @@ import sqlite3
 import stat
 import subprocess
 import sys
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import pytest
 
 from ctxdb.demo import write_demo
 from ctxdb.lock import WriterLock
+from world import PATIENCE
 
 
 @pytest.fixture
@@ -51,7 +51,8 @@ def rows(db_path: Path) -> dict[str, list[tuple[Any, ...]]]:
         tables = [
             name
             for (name,) in db.execute(
-                "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+                "SELECT name FROM sqlite_schema WHERE type = 'table'"
+                " AND sql NOT LIKE 'CREATE VIRTUAL%'"
             )
         ]
         return {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
@@ -135,12 +136,18 @@ def test_sync_while_another_process_writes_says_so_and_exits_3(
 
 
 def test_sync_with_wait_waits_for_the_other_process(projects: Path, db_path: Path) -> None:
-    lock = WriterLock(db_path)
-    lock.acquire()
-    released = threading.Timer(1, lock.release)
-    released.start()
-    assert done("sync", "--wait")
-    released.join()
+    with WriterLock(db_path):
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "ctxdb", "sync", "--wait"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith(f"Waiting for process {os.getpid()}")
+    said, _ = waiting.communicate(timeout=PATIENCE)
+    assert waiting.returncode == 0
+    assert said
     assert count(db_path, "sessions") >= 12
 
 

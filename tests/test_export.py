@@ -21,20 +21,20 @@ from hypothesis import strategies as st
 
 from builder import World as Files
 from builder import copy_to, dumps, fork, text
+from ctxdb.session.conversation import Call, Conversation, Exchange, Passage
 from ctxdb.session.find import find_session
-from ctxdb.session.load import Wish, load
-from ctxdb.session.markdown import markdown
-from ctxdb.session.page import html_page
-from ctxdb.session.parts import Call, Reading, Said, Turn
-from ctxdb.session.prose import blocks, fence_for
+from ctxdb.session.html_format import html_page
+from ctxdb.session.load import Detail, load_conversation
+from ctxdb.session.markdown_blocks import blocks, fence_for
+from ctxdb.session.markdown_format import markdown
 from ctxdb.store.connection import open_reader
 from readlab import fill, on_terminal, unsafe
 from test_show import a_day, hostile_session
 from viewlab import demo_database
-from world import World
+from world import RUN, World
 
 GOLDEN = Path(__file__).parent / "data/reading"
-EVERYTHING = Wish(tools=True, thinking=True, agents=True)
+EVERYTHING = Detail(tools=True, thinking=True, agents=True)
 
 
 @pytest.fixture
@@ -42,22 +42,22 @@ def files() -> Files:
     return Files()
 
 
-def read(db: Path, session: str) -> Reading:
+def read(db: Path, session: str) -> Conversation:
     with closing(open_reader(db)) as conn:
-        return load(conn, find_session(conn, session), EVERYTHING)
+        return load_conversation(conn, find_session(conn, session), EVERYTHING)
 
 
-def page_of(found: Reading) -> str:
+def page_of(found: Conversation) -> str:
     return "".join(html_page(found))
 
 
-def markdown_of(found: Reading) -> str:
+def markdown_of(found: Conversation) -> str:
     return "".join(f"{line}\n" for line in markdown(found))
 
 
-def a_reading(*texts: str) -> Reading:
+def a_conversation(*texts: str) -> Conversation:
     """A session in which everything that can be said is one of these texts."""
-    made = Reading(
+    made = Conversation(
         "s", texts[0], texts[0], texts[0], None, None, None, None, None, None, None, None
     )
     for one in texts:
@@ -65,8 +65,8 @@ def a_reading(*texts: str) -> Reading:
         change = json.dumps({"old_string": one, "new_string": one[::-1]})
         edit = Call(2, "u", "Edit", one, "ok", 5, None, change)
         roles = ("prompt", "reply", "output", "note", "context")
-        said = [Said(role, one, thinking=one, label=one) for role in roles]
-        made.turns.append(Turn(1, 1, "prompt", one, None, None, items=[*said, call, edit]))
+        said = [Passage(role, one, thinking=one, label=one) for role in roles]
+        made.exchanges.append(Exchange(1, 1, "prompt", one, None, None, items=[*said, call, edit]))
     return made
 
 
@@ -91,7 +91,7 @@ def test_the_demo_is_written_as_it_was_checked(demo: Path, name: str) -> None:
 def test_every_session_of_the_demo_can_be_exported(demo: Path) -> None:
     with closing(open_reader(demo)) as conn:
         for (session,) in conn.execute("SELECT id FROM sessions").fetchall():
-            found = load(conn, session, EVERYTHING)
+            found = load_conversation(conn, session, EVERYTHING)
             check_page(page_of(found))
             assert session in markdown_of(found)
 
@@ -189,7 +189,7 @@ def test_a_page_says_everything(world: World, files: Files) -> None:
 
 def test_markdown_of_the_model_is_laid_out(files: Files) -> None:
     page = page_of(
-        a_reading(
+        a_conversation(
             "# Title\n\nSome **bold** and `co<de>`:\n\n| a | b |\n|---|:-:|\n| 1 | `|` 2 |\n\n"
             "- item\n\n```python\nif a < b:\n    pass\n```\nafter"
         )
@@ -212,13 +212,13 @@ def test_markdown_of_the_model_is_laid_out(files: Files) -> None:
     ],
 )
 def test_long_lines_take_no_longer_than_long(line: str) -> None:
-    made = page_of(a_reading(line))
+    made = page_of(a_conversation(line))
     assert made.endswith("</html>\n")
 
 
 def test_headings_and_strong_words_are_marked() -> None:
     text_ = "## One #\n### Two ##  \n#none\na **b** **c d** **g"
-    made = page_of(a_reading(text_))
+    made = page_of(a_conversation(text_))
     assert "<h4>One</h4>" in made
     assert "<h4>Two ##</h4>" in made
     assert "<p>#none\na <strong>b</strong> <strong>c d</strong> **g</p>" in made
@@ -240,12 +240,12 @@ def test_hostile_text_stays_text_in_a_page(world: World, files: Files) -> None:
 @example(["&#60;script&#62; &lt;b&gt; ' \" onclick=x"])
 @settings(max_examples=150)
 def test_no_text_becomes_markup(texts: list[str]) -> None:
-    check_page(page_of(a_reading(*texts)))
+    check_page(page_of(a_conversation(*texts)))
 
 
 def test_what_is_said_is_in_the_page_to_the_letter() -> None:
     text_ = "a <b> & \"c\" 'd' &amp; $HOME \\ / 漢字 🎉"
-    assert check_page(page_of(a_reading(text_))).text.count(text_) >= 8
+    assert check_page(page_of(a_conversation(text_))).text.count(text_) >= 8
 
 
 # -- Markdown --------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ def test_hostile_text_does_nothing_in_markdown(world: World, files: Files) -> No
     one = hostile_session(files)
     fill(world, files)
     found = read(world.db, one.session)
-    check_markdown(markdown_of(found), len(found.turns) + bool(found.others))
+    check_markdown(markdown_of(found), len(found.exchanges) + bool(found.others))
 
 
 PIECES = st.sampled_from(
@@ -299,7 +299,7 @@ PIECES = st.sampled_from(
 @example("```x`<i>`y")
 @settings(max_examples=300)
 def test_no_text_breaks_out_in_markdown(text_: str) -> None:
-    check_markdown(markdown_of(a_reading(text_ or "x")), 1)
+    check_markdown(markdown_of(a_conversation(text_ or "x")), 1)
 
 
 @given(st.text(alphabet="`~a\n ", max_size=60))
@@ -549,7 +549,7 @@ def test_a_device_is_written_to_and_stays(small: World) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert Path("/dev/null").is_char_device()
     done = small.cli("export", "--snapshot", "/dev/null", "--force")
-    assert (done.returncode, done.stderr) == (2, "Error: /dev/null is no file\n")
+    assert (done.returncode, done.stderr) == (2, "Error: /dev/null is not a file\n")
 
 
 @pytest.mark.parametrize(
@@ -557,7 +557,7 @@ def test_a_device_is_written_to_and_stays(small: World) -> None:
     [
         (["last", "-o", "/"], "is a folder"),
         (["last", "-o", "/no/such/folder/a.md"], "cannot be written"),
-        ([], "which session"),
+        ([], "name a session"),
         (["last", "--snapshot", "x"], "takes no SESSION"),
         (["zzzz"], "no session begins with"),
         (["last", "-f", "pdf"], "pdf"),
@@ -598,9 +598,16 @@ def contents(path: Path) -> dict[str, int]:
         }
 
 
-def test_a_snapshot_is_the_whole_database_in_one_private_file(small: World, tmp_path: Path) -> None:
+# As for a user who may not write to the database; the tests may run as root.
+WRITE_PROTECTED = f"import os\nos.access = lambda path, mode: mode != os.W_OK\n{RUN}"
+
+
+@pytest.mark.parametrize("code", [RUN, WRITE_PROTECTED], ids=["writable", "write-protected"])
+def test_a_snapshot_is_the_whole_database_in_one_private_file(
+    small: World, tmp_path: Path, code: str
+) -> None:
     target = tmp_path / "copy.db"
-    done = small.cli("export", "--snapshot", target)
+    done = small.cli("export", "--snapshot", target, code=code)
     assert (done.returncode, done.stdout) == (0, "")
     assert mode(target) == 0o600
     assert contents(target) == contents(small.db)
@@ -613,11 +620,14 @@ def test_a_snapshot_is_the_whole_database_in_one_private_file(small: World, tmp_
     assert copy.verify().ok
 
 
-def test_a_snapshot_has_nothing_of_what_was_deleted(small: World, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", [RUN, WRITE_PROTECTED], ids=["writable", "write-protected"])
+def test_a_snapshot_has_nothing_of_what_was_deleted(
+    small: World, tmp_path: Path, code: str
+) -> None:
     small.change("CREATE TABLE _secret AS SELECT 'correct horse battery staple' AS words")
     small.change("DROP TABLE _secret")
     target = tmp_path / "copy.db"
-    assert small.cli("export", "--snapshot", target).returncode == 0
+    assert small.cli("export", "--snapshot", target, code=code).returncode == 0
     assert b"correct horse" not in target.read_bytes()
 
 

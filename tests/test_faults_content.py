@@ -290,7 +290,7 @@ def test_case_17_many_tiny_lines_take_bounded_memory_and_do_not_keep_others_out(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(7200)
 def test_case_17_five_million_tiny_lines(world: World) -> None:
     many_tiny_lines(world, 5_000_000)
 
@@ -306,7 +306,7 @@ def test_case_17_a_row_of_newlines_is_as_many_blank_lines(world: World) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 def test_a_file_of_300_mb_takes_less_than_250_mb_of_memory(world: World) -> None:
     said = "the tide comes in and the tide goes out, " * 120
     with world.main.open("wb") as file:
@@ -315,7 +315,7 @@ def test_a_file_of_300_mb_takes_less_than_250_mb_of_memory(world: World) -> None
             file.write(b"".join(line(n + i, f"{n + i} {said}") for i in range(500)))
             n += 500
     try:
-        megabytes, done = peak_megabytes(world, "sync", "--json", timeout=600)
+        megabytes, done = peak_megabytes(world, "sync", "--json")
         assert done.returncode == 0, done.stderr
         assert megabytes < 250
         assert world.one("SELECT count(*) FROM messages") == n

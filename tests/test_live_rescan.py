@@ -12,7 +12,7 @@ import pytest
 from ctxdb.daemon import loop, rescan
 from ctxdb.daemon.rescan import ROUND_PARTS, Rescan
 from ctxdb.files.walk import FoundFile
-from live_lab import has, inside, until
+from live_lab import events_come, has, inside, put_in_place, until
 from world import World, as_nobody, line, lines, public_world
 
 DAY = 86_400
@@ -187,10 +187,7 @@ def test_a_folder_that_can_be_read_again_is_read_and_watched(
                 closed.chmod(0o755)
                 has(world, 2)
                 until(lambda: daemon.loop.watcher.count() == 3 and daemon.health.mode == "events")
-                events = daemon.health.events
-                world.append(line(2), closed / "1.jsonl")
-                has(world, 3)
-                until(lambda: daemon.health.events > events)
+                events_come(world, daemon, 2, closed / "1.jsonl")
                 return [before, daemon.health.mode, daemon.health.mode_reason]
 
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(world.db.parent))
@@ -211,12 +208,13 @@ def test_while_the_database_is_away_it_does_not_look_again_and_again(
     with inside(world, change=change) as daemon:
         has(world, 1)
         until(lambda: not daemon.intake.has_work)
-        world.db.rename(world.db.with_name("away.db"))
-        world.db.write_bytes(b"not a database, but somebody's file " * 100)
+        os.link(world.db, world.db.with_name("away.db"))
+        put_in_place(world.db, b"not a database, but somebody's file " * 100)
         world.append(line(1))
         until(lambda: daemon.health.state == "waiting" and daemon.intake.wait > 1.0)
         daemon.loop.walk_at = 0.0
-        assert daemon.loop._until_next() > 0.0
+        until(lambda: daemon.loop._until_next() > 0.0)
+        assert daemon.loop.walk_at == 0.0
         world.db.unlink()
         daemon.intake.retry_at = 0.0
         daemon.wakeup.set()

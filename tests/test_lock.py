@@ -6,8 +6,9 @@ import os
 import stat
 import subprocess
 import sys
-import threading
+import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -144,18 +145,24 @@ def test_a_forked_worker_does_not_keep_the_lock_of_its_parent(db: Path) -> None:
             os.close(fd)
 
 
-def test_what_a_killed_process_forked_a_moment_before_is_waited_for(db: Path) -> None:
+def test_what_a_killed_process_forked_a_moment_before_is_waited_for(
+    db: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     db.parent.mkdir(parents=True, exist_ok=True)
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    lock_path(db).write_bytes(b"%d 0.1.0\n" % gone.pid)
+    lock_path(db).write_bytes(b"%d 0.1.0\n" % (2**31 - 1))  # no process has such a number
     held = os.open(lock_path(db), os.O_RDWR)
     fcntl.flock(held, fcntl.LOCK_EX)  # as the child of it holds it, which has not run yet
-    letting_go = threading.Timer(0.1, os.close, (held,))
-    letting_go.start()
+
+    def sleep(_: float) -> None:
+        nonlocal held
+        os.close(held)  # now it has run
+        held = -1
+
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+    monkeypatch.setattr("ctxdb.lock.time", clock)
     with WriterLock(db):
+        assert held == -1
         assert current_writer(db) == Writer(os.getpid(), __version__)
-    letting_go.join()
 
 
 def test_a_symbolic_link_in_place_of_the_lock_file_is_refused(db: Path, tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from builder import Transcript, World, copy_to, fork, text, tool_use
-from ctxdb.claude import Message, entries, human_text, normalize
+from ctxdb.claude import entries, human_text, read_entry
 from ctxdb.claude.git_output import git_from_text
+from ctxdb.rows import Message
 from ctxdb.settle.sessions import folder_name
 from lab import lab, told_by
 
@@ -439,7 +440,7 @@ def test_what_lines_have_in_common_is_remembered_only_while_it_is_short() -> Non
         entry = {"type": "user", "cwd": f"/{size}" * size, "message": {"content": "hi"}}
         line = json.dumps(entry).encode()
         before = entries._texts.cache_info().misses
-        record = normalize(entry, 0, len(line), line, False)
+        record = read_entry(entry, 0, len(line), line, False)
         assert isinstance(record, Message)
         assert record.cwd == entry["cwd"]
         remembered = entries._texts.cache_info().misses - before
@@ -584,12 +585,12 @@ def test_the_size_of_a_picture_is_that_of_its_bytes() -> None:
     assert sizes == [(1,), (2,), (3,)]
 
 
-@pytest.mark.timeout(60)  # minutes, if every beginning looked for its end again
 def test_tags_without_end_and_endless_commands_are_looked_through_once() -> None:
-    tags = "<command-name>" * 100_000
+    """Hours, if every beginning looked for its end again."""
+    tags = "<command-name>" * 1_000_000
     assert human_text.command_text(tags) == tags
-    assert human_text.without_ide("<ide_file>a</ide_file>" * 200_000 + "b") == "b"
-    assert git_from_text("git " * 100_000, "[main 1234567] x", failed=False) == []
+    assert human_text.without_ide("<ide_file>a</ide_file>" * 2_000_000 + "b") == "b"
+    assert git_from_text("git " * 1_000_000, "[main 1234567] x", failed=False) == []
     assert git_from_text("ls;" * 99 + "git -C a commit", "[main 1234567] x", failed=False) == [
         ("commit", "1234567", "main", None, None)
     ]

@@ -406,7 +406,7 @@ def test_every_line_is_in_exactly_once_whatever_happens_to_its_file() -> None:
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(7200)
 def test_every_line_is_in_exactly_once_whatever_happens_for_long() -> None:
     run_state_machine_as_test(
         Transcripts, settings=settings(max_examples=300, stateful_step_count=50)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections import deque
 from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder import World, text
+from builder import World, fork, text, tool_use
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync as aside
 from ctxdb.ingest import line_reader, workers
@@ -76,7 +77,7 @@ def test_the_order_of_files_does_not_matter(recipe: Recipe, data: st.DataObject)
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(), st.data())
 def test_the_order_of_many_files_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
@@ -117,7 +118,7 @@ def test_how_growth_falls_into_syncs_does_not_matter(recipe: Recipe, data: st.Da
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(), st.data())
 def test_how_much_growth_falls_into_syncs_does_not_matter(
@@ -185,7 +186,7 @@ def test_reading_again_changes_nothing(recipe: Recipe, data: st.DataObject) -> N
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(most_files=4), st.data())
 def test_reading_again_and_again_changes_nothing(recipe: Recipe, data: st.DataObject) -> None:
@@ -232,7 +233,7 @@ def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
         patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 4000, 1 << 22])))
         patch.setattr(workers, "READERS", data.draw(st.integers(1, 3), label="readers"))
         if data.draw(st.booleans(), label="small chunks"):
-            patch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
+            patch.setattr(line_reader, "CHUNK_BYTES", 1)
             patch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
         if data.draw(st.booleans(), label="aside"):
             patch.setattr(aside, "MIN_BYTES", 1)
@@ -255,13 +256,78 @@ def test_who_reads_and_in_what_pieces_does_not_matter(recipe: Recipe, data: st.D
 
 
 @pytest.mark.crash
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @at_length
 @given(recipes(), st.data())
 def test_who_reads_much_and_in_what_pieces_does_not_matter(
     recipe: Recipe, data: st.DataObject
 ) -> None:
     check_reading_ahead(recipe, data)
+
+
+# -- (f) one chunk or one line at a time -------------------------------------------------------
+
+WAYS = ("whole files", "a line per chunk", "a line per sync")
+
+
+def draw_lines(files: Files, order: list[str], data: st.DataObject) -> list[Step]:
+    """All lines, each a step of its own: file after file, or files taking turns."""
+    left = {name: deque(files[name].splitlines(keepends=True)) for name in order}
+    takes_turns = data.draw(st.booleans(), label="files take turns")
+    steps: list[Step] = []
+    while left:
+        name = next(iter(left))
+        steps.append((name, left[name].popleft()))
+        lines = left.pop(name) if takes_turns else left[name]
+        if not lines:
+            left.pop(name, None)
+        elif takes_turns:
+            left[name] = lines
+    return steps
+
+
+def check_pieces(recipe: Recipe, data: st.DataObject) -> None:
+    """The same lines in any pieces, in any order of files, with and without workers."""
+    files = build(recipe).contents()
+    order = data.draw(st.permutations(transcripts(files)), label="order")
+    way = data.draw(st.sampled_from(WAYS), label="way")
+    steps = [(name, files[name]) for name in order]
+    expected = at_once(files)
+    with pytest.MonkeyPatch.context() as patch:
+        if way == "a line per sync":
+            steps = draw_lines(files, order, data)
+        elif data.draw(st.booleans(), label="workers"):
+            patch.setattr(ingest, "READ_AHEAD_BYTES", 1)
+        if way == "a line per chunk":
+            patch.setattr(line_reader, "CHUNK_BYTES", 1)
+            patch.setattr(tail.read_block, "__defaults__", (1, tail.MAX_LINE_BYTES))
+            patch.setattr(ingest, "BATCH_BYTES", data.draw(st.sampled_from([1, 3000, 1 << 22])))
+        with lab() as one:
+            if way != "a line per sync" and data.draw(st.booleans(), label="in one sync"):
+                for name, content in steps[:-1]:
+                    one.put(name, content)
+                steps = steps[-1:]
+            grow(one, files, steps)
+            must_equal(expected, one.content(), way)
+            one.must_verify()
+
+
+@settings(briefly, max_examples=20)
+@given(recipes(most_files=4), st.data())
+def test_one_chunk_or_one_line_at_a_time_does_not_matter(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    check_pieces(recipe, data)
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(1800)
+@at_length
+@given(recipes(), st.data())
+def test_one_chunk_or_one_line_of_many_at_a_time_does_not_matter(
+    recipe: Recipe, data: st.DataObject
+) -> None:
+    check_pieces(recipe, data)
 
 
 # -- real transcripts --------------------------------------------------------------------------
@@ -360,6 +426,10 @@ def test_merged_entries_leave_one_call_of_a_repeating_id() -> None:
     )
 
 
+def test_calls_of_a_repeating_id_keep_their_results_when_their_neighbours_change_hands() -> None:
+    must_not_depend_on_order(("new", 0, ["gateway"]), ("fork_renewed", 0, ["gateway"]))
+
+
 def test_a_forked_queue_begins_its_turns_in_one_session_only() -> None:
     must_not_depend_on_order(("new", 0, ["queued_twice"]), ("fork_renewed", 0, ["dequeued"]))
 
@@ -454,6 +524,61 @@ def test_what_was_billed_before_a_file_names_its_session_is_of_that_session() ->
     must_come_out_equal(
         files, [("-p/notes.jsonl", line) for line in data.splitlines(keepends=True)]
     )
+
+
+def test_lines_without_uuid_that_tell_of_one_request_tell_the_same_in_any_order() -> None:
+    world = World()
+    t, other = world.session(), world.session()
+    ids = {"message": "msg_a", "request": "req_a", "timestamp": "2026-08-01T00:00:00.000Z"}
+    for n, file in enumerate((t, t, other)):
+        if file is t:
+            t.prompt(f"prompt {n}")
+        (entry,) = file.reply(text(f"answer {n}"), **ids)
+        del entry["uuid"]
+        entry["sessionId"] = t.session
+    files = world.contents()
+    expected = at_once(files)
+    for names in permutations(files):
+        steps = [(name, line) for name in names for line in files[name].splitlines(keepends=True)]
+        with lab() as one:
+            grow(one, files, steps)
+            must_equal(expected, one.content(), str(names))
+
+
+def test_an_exit_code_that_a_result_says_stays_when_it_turns_out_to_be_of_another_call() -> None:
+    world = World()
+    calls = world.session()
+    for name in ("Bash", "mcp__other__run"):
+        calls.reply(tool_use(world, name, {"command": name}, "call_0"))
+    results = world.session(session=calls.session, name="results")
+    results.result("call_0", "Exit code 0\nfine")
+    first, second = calls.data.splitlines(keepends=True)
+    steps = [(calls.path, first), (results.path, results.data), (calls.path, second)]
+    must_come_out_equal(world.contents(), steps)
+
+
+def test_what_a_result_reports_of_git_stays_when_its_call_changes_hands() -> None:
+    world = World()
+    old = world.session()
+    old.reply(tool_use(world, "Bash", {"command": "x"}, "call_0"))
+    new = fork(old, says_so=True, renew=False)
+    results = world.session(session=old.session, name="results")
+    results.result("call_0", "done", {"gitOperation": {"push": {"branch": "main"}}})
+    steps = [(file.path, file.data) for file in (results, new, old)]
+    must_come_out_equal(world.contents(), steps)
+
+
+def test_a_call_of_a_repeating_id_finds_its_result_when_its_file_names_its_session() -> None:
+    world = World()
+    notes = world.session(name="notes")
+    (call,) = notes.reply(tool_use(world, "Bash", {"command": "x"}, "call_0"))
+    del call["sessionId"]
+    own = world.session(session=notes.session)
+    own.result("call_0", "done")
+    notes.prompt("of this session")
+    steps = [(own.path, own.data)]
+    steps += [(notes.path, line) for line in notes.data.splitlines(keepends=True)]
+    must_come_out_equal(world.contents(), steps)
 
 
 def test_a_result_in_another_file_than_its_call_is_joined_to_it() -> None:

@@ -11,7 +11,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -26,11 +25,11 @@ from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from ctxdb.store import sql_files
 from demo_db import demo_folder
+from live_lab import until
+from world import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-PATIENCE = 50.0  # seconds for a program to start on a slow machine
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -75,16 +74,6 @@ def writing(db: Path, tmp_path: Path) -> Iterator[None]:
     assert rounds
 
 
-def until(happens: Callable[[], Any]) -> Any:
-    """Wait for it, with patience."""
-    give_up = time.monotonic() + PATIENCE
-    while not (found := happens()):
-        if time.monotonic() > give_up:
-            pytest.fail("it did not happen")
-        time.sleep(0.05)
-    return found
-
-
 @contextmanager
 def running(*args: str | Path, **more: Any) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(
@@ -105,12 +94,11 @@ def test_views_run_on_a_plain_connection_with_nothing_of_ours(db: Path) -> None:
             assert columns == list(one.columns), one.name
 
 
-@pytest.mark.timeout(120)
 def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_path: Path) -> None:
     if find_spec("datasette") is None:
         pytest.skip("datasette is not installed")
     # Port 0: the system gives one that is free.
-    settings = ["--setting", "sql_time_limit_ms", "50000"]
+    settings = ["--setting", "sql_time_limit_ms", f"{PATIENCE * 1000:.0f}"]
     command = [sys.executable, "-m", "datasette", "serve", db, "-p", "0", *settings]
     environ = os.environ | {"PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"}
     with running(*command, env=environ) as server, writing(db, tmp_path):
@@ -125,7 +113,9 @@ def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_
             with urllib.request.urlopen(f"{address}{path}", timeout=PATIENCE) as answer:
                 return json.load(answer)
 
-        views = get("/ctxdb.json")["views"]
+        database = get("/ctxdb.json")
+        assert next(iter(database["tables"]))["name"] == "README"
+        views = database["views"]
         listed = {view if isinstance(view, str) else view["name"] for view in views}
         for one in sql_files.all_views():
             assert one.name in listed
@@ -149,7 +139,6 @@ def test_sqlite_utils_searches_messages_and_calls(db: Path) -> None:
         assert any("backoff" in (hit[column] or "") for hit in hits)
 
 
-@pytest.mark.timeout(120)
 def test_db_browser_opens_it_and_reads_every_view(db: Path, tmp_path: Path) -> None:
     browser, screen = shutil.which("sqlitebrowser"), shutil.which("Xvfb")
     if browser is None or screen is None:
@@ -172,7 +161,5 @@ def test_db_browser_opens_it_and_reads_every_view(db: Path, tmp_path: Path) -> N
         assert display is not None
         environ = os.environ | {"DISPLAY": f":{display[0].decode()}", "QT_QPA_PLATFORM": "xcb"}
         with running(browser, "--sql", script, db, env=environ) as process:
-            give_up = time.monotonic() + PATIENCE
-            while unread() and time.monotonic() < give_up and process.poll() is None:
-                time.sleep(0.1)
+            until(lambda: not unread() or process.poll() is not None, unread)
     assert unread() == set()

@@ -21,7 +21,7 @@ from ctxdb import __version__
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 pytestmark = [
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(1800),
     pytest.mark.xdist_group("packaging"),  # so that one worker builds, not all of them
 ]
 

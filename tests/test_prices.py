@@ -242,7 +242,7 @@ def test_a_price_of_yours_for_small_prompts_leaves_that_of_large_ones(long: Worl
     assert costs(long) == {"claude-haiku-5-5": 0.1025}
     done = long.cli(*HAIKU, *LOW)
     assert done.returncode == 0
-    assert "Prompts above 100000 tokens keep a price of their own; --above 100000" in done.stderr
+    assert "Prompts above 100000 tokens keep their separate price; --above 100000" in done.stderr
     assert costs(long) == {"claude-haiku-5-5": 0.1025}
 
 

@@ -28,7 +28,7 @@ HEADER = """-- Which calls were slow?
 -- period: 30d
 -- :tool: which tool
 -- :limit = 20: how many
--- :since (time) = 7d: from when
+-- :since (since) = 7d: from when
 -- example: ctxdb query slow -p tool Bash
 SELECT name, ms -- :not: a parameter
 FROM calls -- filters: session=never
@@ -43,7 +43,7 @@ def test_a_header_is_read_whole() -> None:
     assert found.params == (
         sql_files.Param("tool", "text", None, "which tool"),
         sql_files.Param("limit", "integer", "20", "how many"),
-        sql_files.Param("since", "time", "7d", "from when"),
+        sql_files.Param("since", "since", "7d", "from when"),
     )
     assert found.period == "30d"
     assert found.example == "ctxdb query slow -p tool Bash"
@@ -78,7 +78,7 @@ BY_NAME = pytest.mark.parametrize("query", QUERIES, ids=lambda query: query.name
 TIMES = {"now": "9999", "today": "9999"}
 
 
-def values(query: sql_files.Canned) -> dict[str, str | int]:
+def values(query: sql_files.SqlFile) -> dict[str, str | int]:
     """What the query is told by its example; the rest are defaults."""
     assert query.example is not None
     words = shlex.split(query.example)
@@ -89,7 +89,7 @@ def values(query: sql_files.Canned) -> dict[str, str | int]:
     for param in query.params:
         text = given.get(param.name, param.default)
         assert text is not None, f"the example does not give {param.name}"
-        if param.kind == "time":
+        if param.kind in ("since", "until", "day"):
             text = TIMES.get(text, text)
             assert re.match(r"\d{4}", text), "the demo is old: its example must name a day"
         found[param.name] = int(text) if param.kind == "integer" else text
@@ -102,21 +102,21 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @BY_NAME
-def test_the_example_finds_something_in_the_demo(demo: Path, query: sql_files.Canned) -> None:
+def test_the_example_finds_something_in_the_demo(demo: Path, query: sql_files.SqlFile) -> None:
     rows = ask(demo, query.sql, **values(query))
     assert rows
     assert list(rows[0]) == list(query.columns)
 
 
 @BY_NAME
-def test_it_runs_on_a_database_without_rows(tmp_path: Path, query: sql_files.Canned) -> None:
+def test_it_runs_on_a_database_without_rows(tmp_path: Path, query: sql_files.SqlFile) -> None:
     path = tmp_path / "empty.db"
     path.write_bytes(empty_database())
     assert ask(path, query.sql, **values(query)) == []
 
 
 @BY_NAME
-def test_it_is_described_like_a_view(query: sql_files.Canned) -> None:
+def test_it_is_described_like_a_view(query: sql_files.SqlFile) -> None:
     assert query.question.endswith("?")
     assert set(re.findall(r":([a-z]\w*)", query.sql.split("\nSELECT", 1)[-1])) <= {
         param.name for param in query.params
@@ -214,7 +214,7 @@ def test_a_standup_says_what_was_asked_changed_and_committed(hand: Path) -> None
 
 
 @BY_NAME
-def test_a_query_that_tells_a_cost_counts_what_it_leaves_out(query: sql_files.Canned) -> None:
+def test_a_query_that_tells_a_cost_counts_what_it_leaves_out(query: sql_files.SqlFile) -> None:
     assert "cost_usd" not in query.columns or {*LEFT_OUT} <= {*query.columns}
 
 

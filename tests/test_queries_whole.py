@@ -24,7 +24,7 @@ NO = (
 
 @pytest.fixture(scope="module")
 def planned() -> Iterator[Path]:
-    """A session that begins with an approved plan, which nobody asked for, and one with a turn."""
+    """A session that begins with an approved plan, so without a turn, and one with a turn."""
     world = World()
     t = world.session()
     t.prompt(PLAN, planContent="paint it", gitBranch="paint")  # second 1
@@ -55,7 +55,7 @@ def test_what_no_turn_has_is_in_every_sum(planned: Path) -> None:
         assert total(planned, name, day=day) == pytest.approx(whole), name
 
 
-def test_a_branch_has_the_work_that_nobody_asked_for(planned: Path) -> None:
+def test_a_branch_has_the_work_outside_of_turns(planned: Path) -> None:
     names = "branch, turns, sessions, commits, cost_usd"
     assert answer(planned, "branch_costs", names) == [
         ("paint", 0, 1, 1, pytest.approx(3 * ONE + TWO)),

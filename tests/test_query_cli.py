@@ -26,7 +26,7 @@ from demo_db import demo_folder
 
 @pytest.fixture
 def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A demo database of one's own, and the one that ctxdb asks."""
+    """A copy of the demo database, which ctxdb asks."""
     path = tmp_path / "own/demo.db"
     path.parent.mkdir()
     shutil.copy(demo_folder() / "demo.db", path)
@@ -75,7 +75,7 @@ def test_sql_with_values_and_from_standard_input(db: Path) -> None:
     assert query("-", "-p", "n", "Bash", "--format", "csv", input=sql) == "name\nBash\n"
     result = ctxdb("query", "-", input=" \n")
     assert (result.returncode, result.stdout) == (2, "")
-    assert "nothing is asked" in result.stderr
+    assert "nothing to answer" in result.stderr
 
 
 def test_data_goes_to_stdout_and_all_else_to_stderr(db: Path) -> None:
@@ -145,11 +145,11 @@ def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
         (["tool_stats", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
         (["SELECT 1", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
         (["standup", "--limit", "99999999999999999999"], "--limit: 99999999999999999999 is too"),
-        (["daily_usage", "--plot", "--format", "csv"], "--plot draws; --format csv"),
-        (["  "], "nothing is asked"),
-        (["\n\t"], "nothing is asked"),
-        ([" ; "], "nothing is asked"),
-        (["/* SELECT 1 */"], "nothing is asked"),
+        (["daily_usage", "--plot", "--format", "csv"], "--plot draws a chart and --format csv"),
+        (["  "], "nothing to answer"),
+        (["\n\t"], "nothing to answer"),
+        ([" ; "], "nothing to answer"),
+        (["/* SELECT 1 */"], "nothing to answer"),
     ],
 )
 def test_mistakes_are_said_in_one_line_and_exit_2(db: Path, args: list[str], hint: str) -> None:
@@ -166,19 +166,6 @@ def test_an_unknown_option_or_format_exits_2(db: Path) -> None:
 def test_case_78_what_takes_too_long_exits_1(db: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     assert "0.3 seconds" in refused(endless, "--timeout", "0.3", code=1)
-
-
-def test_rows_beyond_the_cap_are_said_to_be_cut(db: Path) -> None:
-    many = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 5000) SELECT i FROM n"
-    )
-    result = ctxdb("query", many)
-    assert len(result.stdout.splitlines()) == 1000 + 2
-    assert "Truncated" in result.stderr
-    result = ctxdb("query", many, "--limit", "7")
-    assert len(result.stdout.splitlines()) == 7 + 2
-    assert "Truncated" not in result.stderr
-    assert len(query(many, "--format", "csv").splitlines()) == 5001
 
 
 def test_head_ends_it_silently(db: Path) -> None:
@@ -229,7 +216,7 @@ def on_a_terminal(*args: str, columns: int, **more: str) -> list[str]:
         while True:
             try:
                 part = os.read(parent, 65536)
-            except OSError:  # Linux: nobody has the other end open
+            except OSError:  # Linux: the other end is closed
                 break
             if not part:
                 break
@@ -354,7 +341,7 @@ def test_a_database_of_another_version_answers_with_its_own_views(db: Path) -> N
     assert "sync --root" in told
 
 
-def test_a_model_that_nobody_used_is_a_mistake_not_an_empty_answer(db: Path) -> None:
+def test_a_model_that_was_never_used_is_an_error_not_an_empty_answer(db: Path) -> None:
     for format_ in ("table", "csv", "json"):
         how = ("--since", "all", "--model", "sonet-5", "--format", format_)
         assert "no model 'sonet-5'; did you mean claude-sonnet-5" in refused("daily_usage", *how)
@@ -364,9 +351,9 @@ def test_a_model_that_nobody_used_is_a_mistake_not_an_empty_answer(db: Path) -> 
 
 def test_what_is_no_database_is_said_once(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database at all")
-    for path in (tmp_path / "notes.txt", tmp_path):
+    for path, code in ((tmp_path / "notes.txt", 1), (tmp_path, 2)):
         done = ctxdb("--db", path, "query", "overview")
-        assert done.returncode == 1
+        assert done.returncode == code
         assert done.stderr.startswith(f"Error: {path}: ")
         assert done.stderr.count("\n") == 1
 
@@ -383,4 +370,4 @@ def test_the_slowest_calls_of_a_tool_whatever_its_case(db: Path) -> None:
 
 
 def test_a_month_is_no_day(db: Path) -> None:
-    assert "'2026-02' is no day" in refused("day", "-p", "day", "2026-02")
+    assert "'2026-02' is not a day" in refused("day", "-p", "day", "2026-02")

@@ -225,14 +225,12 @@ with db.asking() as conn:
     conn.execute(f"SELECT instr(zeroblob(40000000), {{needle}})").fetchall()
 print("it ended")
 """
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=55
-    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (out.returncode, out.stdout) == (1, "")
     assert out.stderr == "Error: stopped after 0.5 seconds\n"
 
 
-def test_the_clock_stands_while_nobody_asks(world: World) -> None:
+def test_the_clock_stops_between_two_questions(world: World) -> None:
     with closing(Guarded(world.db, seconds=5.0)) as db:
         ask(db, "SELECT 1")
         assert db._left > 0

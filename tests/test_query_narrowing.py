@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ctxdb.query.build import Ask, build
-from ctxdb.query.narrow import ROW_BY_ROW
+from ctxdb.query.statement import Ask, statement_for
 from ctxdb.store import sql_files
 from demo_db import demo_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# A night without work, so that no block, session or turn stands on both sides.
+# A night without work: no block, session or turn is on both sides of it.
 BEFORE, AFTER = "2026-09-15", "2026-09-16"
 # What can be added up, best first; without any of these each row counts.
 ADDED = ("requests", "calls", "lines", "errors", "reads", "turns")
@@ -28,8 +27,8 @@ def db() -> Iterator[sqlite3.Connection]:
         yield conn
 
 
-def size(db: sqlite3.Connection, view: sql_files.Canned, **how: Any) -> int:
-    statement = build(Ask(view.name, **how), db)
+def size(db: sqlite3.Connection, view: sql_files.SqlFile, **how: Any) -> int:
+    statement = statement_for(Ask(view.name, **how), db)
     cursor = db.execute(statement.sql, statement.values)
     names = [column[0] for column in cursor.description]
     rows = cursor.fetchall()
@@ -40,13 +39,13 @@ def size(db: sqlite3.Connection, view: sql_files.Canned, **how: Any) -> int:
     return len(rows)
 
 
-def narrowed_by(option: str) -> list[sql_files.Canned]:
+def narrowed_by(option: str) -> list[sql_files.SqlFile]:
     return [view for view in sql_files.all_views() if option in view.filters]
 
 
 @pytest.mark.parametrize("view", narrowed_by("since"), ids=lambda view: view.name)
 def test_before_and_after_a_day_make_up_the_whole(
-    db: sqlite3.Connection, view: sql_files.Canned
+    db: sqlite3.Connection, view: sql_files.SqlFile
 ) -> None:
     whole = size(db, view, since="all")
     assert whole > 0 or view.name == "unpriced_models"
@@ -59,7 +58,7 @@ def test_before_and_after_a_day_make_up_the_whole(
 
 
 @pytest.mark.parametrize("view", narrowed_by("session"), ids=lambda view: view.name)
-def test_all_sessions_make_up_the_whole(db: sqlite3.Connection, view: sql_files.Canned) -> None:
+def test_all_sessions_make_up_the_whole(db: sqlite3.Connection, view: sql_files.SqlFile) -> None:
     if "since" not in view.filters:
         pytest.skip("not of a period")
     sessions = [row[0] for row in db.execute("SELECT id FROM sessions")]
@@ -68,7 +67,7 @@ def test_all_sessions_make_up_the_whole(db: sqlite3.Connection, view: sql_files.
 
 
 @pytest.mark.parametrize("view", narrowed_by("project"), ids=lambda view: view.name)
-def test_all_projects_make_up_the_whole(db: sqlite3.Connection, view: sql_files.Canned) -> None:
+def test_all_projects_make_up_the_whole(db: sqlite3.Connection, view: sql_files.SqlFile) -> None:
     if "since" not in view.filters:
         pytest.skip("not of a period")
     names = {row[0] for row in db.execute("SELECT name FROM projects")}
@@ -77,7 +76,7 @@ def test_all_projects_make_up_the_whole(db: sqlite3.Connection, view: sql_files.
 
 
 @pytest.mark.parametrize("view", narrowed_by("model"), ids=lambda view: view.name)
-def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: sql_files.Canned) -> None:
+def test_all_models_make_up_the_whole(db: sqlite3.Connection, view: sql_files.SqlFile) -> None:
     models = [row[0] for row in db.execute("SELECT DISTINCT model FROM usage")]
     assert not any(a != b and a in b for a in models for b in models)
     parts = sum(size(db, view, since="all", model=model) for model in models)
@@ -170,13 +169,13 @@ LIMITED = [
 
 
 @pytest.mark.parametrize("query", LIMITED, ids=lambda query: query.name)
-def test_a_query_is_narrowed_before_it_takes_its_first_rows(query: sql_files.Canned) -> None:
+def test_a_query_is_narrowed_before_it_takes_its_first_rows(query: sql_files.SqlFile) -> None:
     assert query.filters
     assert all(one.table for filters in query.filters.values() for one in filters)
 
 
 def rows(db: sqlite3.Connection, name: str, **how: Any) -> list[dict[str, Any]]:
-    statement = build(Ask(name, **how), db)
+    statement = statement_for(Ask(name, **how), db)
     cursor = db.execute(statement.sql, statement.values)
     return [dict(zip((c[0] for c in cursor.description), row, strict=True)) for row in cursor]
 
@@ -195,7 +194,7 @@ GIVEN = {"path": "src", "text": "shelf", "since": "all", "least": "1"}
 
 @pytest.mark.parametrize("query", LIMITED, ids=lambda query: query.name)
 def test_a_query_is_sorted_and_filtered_before_it_takes_its_first_rows(
-    db: sqlite3.Connection, query: sql_files.Canned
+    db: sqlite3.Connection, query: sql_files.SqlFile
 ) -> None:
     names = {param.name for param in query.params}
     given = {name: text for name, text in GIVEN.items() if name in names}
@@ -234,7 +233,7 @@ def test_where_it_is_filtered_a_query_gives_as_many_rows_as_it_says(
     ids=lambda query: query.name,
 )
 def test_a_query_can_be_asked_of_one_project_and_one_session(
-    db: sqlite3.Connection, query: sql_files.Canned
+    db: sqlite3.Connection, query: sql_files.SqlFile
 ) -> None:
     given = {param.name: "%" for param in query.params if param.default is None}
     if query.name == "around_pr":
@@ -246,7 +245,7 @@ def test_a_query_can_be_asked_of_one_project_and_one_session(
 
 def test_the_period_that_a_query_takes_by_itself_is_said(db: sqlite3.Connection) -> None:
     def note(name: str, **how: Any) -> str:
-        return build(Ask(name, **how), db).note
+        return statement_for(Ask(name, **how), db).note
 
     assert note("expensive_turns") == "Showing the last 30 days; --since all shows everything."
     assert note("standup") == "Showing what happened since yesterday; --since all shows everything."
@@ -259,15 +258,17 @@ def test_the_period_that_a_query_takes_by_itself_is_said(db: sqlite3.Connection)
 def test_a_query_takes_no_period_where_something_narrower_is_asked(
     db: sqlite3.Connection, how: dict[str, Any]
 ) -> None:
-    statement = build(Ask("expensive_turns", **how), db)
+    statement = statement_for(Ask("expensive_turns", **how), db)
     assert statement.note == ""
     assert db.execute(statement.sql, statement.values).fetchall()
 
 
 # -- the first rows --------------------------------------------------------------------------------
 
+ROW_BY_ROW = [view for view in sql_files.all_views() if view.one_row_per]
 
-@pytest.mark.parametrize("name", ROW_BY_ROW)
+
+@pytest.mark.parametrize("view", ROW_BY_ROW, ids=lambda view: view.name)
 @pytest.mark.parametrize("limit", [1, 3, 1000])
 @pytest.mark.parametrize(
     "how",
@@ -284,17 +285,23 @@ def test_a_query_takes_no_period_where_something_narrower_is_asked(
     ids=str,
 )
 def test_the_first_rows_are_those_of_the_whole_answer(
-    db: sqlite3.Connection, name: str, limit: int, how: dict[str, Any]
+    db: sqlite3.Connection, view: sql_files.SqlFile, limit: int, how: dict[str, Any]
 ) -> None:
-    if "model" in how and "model" not in sql_files.find(name).filters:  # type: ignore[union-attr]
+    if "model" in how and "model" not in view.filters:
         pytest.skip("says nothing of models")
     how = {"since": "all"} | how
-    whole = rows(db, name, **how)
+    whole = rows(db, view.name, **how)
     assert whole
-    assert rows(db, name, limit=limit, **how) == whole[:limit]
+    assert rows(db, view.name, limit=limit, **how) == whole[:limit], (
+        f"sql/{view.name}.sql: `-- one row per:` must name the table with one row for each row of"
+        " the view, and the ORDER BY of the view"
+    )
 
 
-@pytest.mark.parametrize("name", ROW_BY_ROW)
-def test_for_the_first_rows_no_more_is_read(db: sqlite3.Connection, name: str) -> None:
-    statement = build(Ask(name, since="all", limit=5), db)
-    assert statement.sql.startswith(f'WITH "{ROW_BY_ROW[name][0]}" AS MATERIALIZED (SELECT')
+@pytest.mark.parametrize("view", ROW_BY_ROW, ids=lambda view: view.name)
+def test_for_the_first_rows_no_more_is_read(
+    db: sqlite3.Connection, view: sql_files.SqlFile
+) -> None:
+    assert view.one_row_per is not None
+    statement = statement_for(Ask(view.name, since="all", limit=5), db)
+    assert statement.sql.startswith(f'WITH "{view.one_row_per.table}" AS MATERIALIZED (SELECT')

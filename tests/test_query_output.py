@@ -16,9 +16,11 @@ from ctxdb.errors import UsageError
 from ctxdb.escape import width
 from ctxdb.formatting import amount, duration, money
 from ctxdb.query import formats
-from ctxdb.query.cells import kind_of, shown
+from ctxdb.query.cells import display_by_name, displays_for, shown
 from ctxdb.query.plot import draw
 from ctxdb.query.table import LIST_LINES, Page, lay_out
+from ctxdb.store import sql_files
+from ctxdb.store.sql_files import Display
 from hostile import HOSTILE, is_harmless
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def table(columns: Sequence[str], rows: Sequence[Row], room: int | None = None) 
     ],
 )
 def test_a_value_is_shown_as_its_column_says(column: str, value: Any, text: str) -> None:
-    assert shown(value, kind_of(column)) == text
+    assert shown(value, display_by_name(column).kind) == text
 
 
 def test_times_are_local(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,10 +162,18 @@ def test_cost_and_session_stay_when_others_have_to_go() -> None:
     assert made.left_out == ["tool_use_id", "models"]
 
 
-def test_what_another_column_says_as_well_goes_before_the_answer_does() -> None:
-    names = ["path", "relative_path", "cache_write_5m_tokens", "cache_read_tokens", "saved_usd"]
-    made = lay_out(names, [("/p/" + "a" * 30, "a" * 30, 10**9, 10**9, 1.5)] * 2, Page(50))
-    assert made.left_out == ["relative_path", "cache_write_5m_tokens"]
+def test_details_go_first_and_what_always_stays_last() -> None:
+    names = ["path", "relative_path", "written", "read", "saved"]
+    displays = [
+        Display("path", "about"),
+        Display("path", "detail"),
+        Display("tokens", "detail"),
+        Display("tokens"),
+        Display("money", "always"),
+    ]
+    rows = [("/p/" + "a" * 30, "a" * 30, 10**9, 10**9, 1.5)] * 2
+    for room, left_out in ((90, []), (50, names[1:3]), (30, names[1:4])):
+        assert lay_out(names, rows, Page(room), displays).left_out == left_out
 
 
 def test_what_a_row_is_about_stays_on_a_narrow_terminal() -> None:
@@ -185,7 +195,28 @@ def test_what_a_row_is_about_stays_on_a_narrow_terminal() -> None:
 def test_what_came_of_it_stays_beside_what_it_is_about() -> None:
     names = ["started_at", "project", "target", "message", "exit_code", "session_id"]
     row = ("2026-08-20T17:31:00.000Z", "lantern-ferry", "t" * 90, "m" * 90, 1, SESSION)
-    assert lay_out(names, [row] * 2, Page(80)).left_out == ["project", "exit_code"]
+    header = sql_files.find("tool_errors")
+    assert header is not None
+    displays = displays_for(names, header.displays)
+    assert lay_out(names, [row] * 2, Page(80), displays).left_out == ["project", "exit_code"]
+
+
+def test_of_several_columns_that_a_row_may_be_about_the_first_with_anything_in_it_counts() -> None:
+    names = ["started_at", "branch", "subject", "prompt"]
+    rows = [("2026-08-20T17:31:00.000Z", "b" * 30, None, "p" * 90)] * 2
+    for place, left_out in (("about", ["branch", "subject"]), ("usual", ["subject", "prompt"])):
+        displays = [Display("time"), Display("text"), *[Display("text", place)] * 2]
+        assert lay_out(names, rows, Page(45), displays).left_out == left_out
+
+
+def test_a_declared_kind_counts_more_than_the_name() -> None:
+    names = ["tokens", "n"]
+    displays = displays_for(names, {"tokens": Display("text"), "n": Display("money")})
+    assert lay_out(names, [(12345, 1), (1, 2)], Page(80), displays).lines[2].split() == [
+        "12,345",
+        "$1.00",
+    ]
+    assert displays_for(names, {}) == [Display("tokens"), Display("text")]
 
 
 def test_a_small_column_takes_the_room_that_a_large_one_could_not_use() -> None:
@@ -414,8 +445,8 @@ def test_long_labels_have_the_room_there_is_and_are_told_apart_by_their_ends() -
 def test_infinity_is_shown_and_drawn() -> None:
     inf = float("inf")
     for name in ("bytes", "seconds", "cost_usd", "tokens", "share", "n", "id"):
-        assert shown(inf, kind_of(name)) == "inf"
-        assert shown(-inf, kind_of(name)) == "-inf"
+        assert shown(inf, display_by_name(name).kind) == "inf"
+        assert shown(-inf, display_by_name(name).kind) == "-inf"
     rows: list[Row] = [("a", inf), ("b", 1), ("c", -inf), ("d", inf), ("d", -inf)]
     lines = draw(["x", "bytes"], rows, 60)
     assert [line.count("█") for line in lines[2:]] == [lines[1].count("█"), 0, 0]

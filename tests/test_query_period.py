@@ -62,7 +62,7 @@ def test_a_day_is_its_midnight(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["2026-02", "2026", "2026-W34", "last week", "24h", "now", "all"])
 def test_what_is_longer_or_shorter_is_no_day(word: str) -> None:
-    with pytest.raises(UsageError, match="is no day; say today"):
+    with pytest.raises(UsageError, match="is not a day; say today"):
         day(word, NOW)
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctxdb.ingest.ring import Ring
+from world import PATIENCE
 
 FORK = multiprocessing.get_context("fork")
 SIZE = 1000
@@ -59,5 +60,5 @@ def test_a_sender_nobody_listens_to_finds_out() -> None:
     assert len(ring.receive()) == SIZE // 3
     ring.close()
     ring.close()  # again is no matter
-    process.join(30)
+    process.join(PATIENCE)
     assert process.exitcode == 7

@@ -13,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import ctxdb.query.search as search_module
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
-from ctxdb.query import budget, vocabulary
-from ctxdb.session.find import resume_command, shell_word
+from ctxdb.query import candidates, guard, vocabulary
+from ctxdb.session.resume import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
 from world import World
@@ -159,9 +158,9 @@ def test_a_word_that_is_found_only_without_its_signs_is_said_to_be(
     say(world, files, "I like C", "I like Rust")
     done = world.cli("search", "C++", "--no-sync")
     assert "I like C\n" in done.stdout
-    assert done.stderr == "Nothing has C++ as it is written: its signs were left out.\n"
+    assert done.stderr == "Nothing has C++ exactly as written, so its punctuation was ignored.\n"
     done = world.cli("search", "C++ OR Rust", "--no-sync")
-    assert done.stderr == "With OR and NOT the signs in C++ do not count.\n"
+    assert done.stderr == "With OR and NOT, the punctuation in C++ is ignored.\n"
     assert world.cli("search", "Rust", "--no-sync").stderr == ""
 
 
@@ -211,13 +210,13 @@ def test_names_of_fields_are_found_where_nothing_else_is(world: World, files: Fi
     calls(world, files, ({"command": "make", "run_in_background": True}, "started"))
     assert found(world, "run_in_background") == ['{"command":"make","[run_in_background]":true}']
     done = world.cli("search", "run_in_background", "--no-sync")
-    assert done.stderr == "Only names of fields in the inputs of tools have it.\n"
+    assert done.stderr == "Found only in the names of fields in tool inputs.\n"
 
 
 def test_calls_with_a_field_of_that_name_push_no_older_result_out(
     world: World, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.query.search.CANDIDATES", 4)
+    monkeypatch.setattr("ctxdb.query.candidates.CANDIDATES", 4)
     monkeypatch.setattr("ctxdb.query.search.CHECKED", 3)
     newer = [({"command": f"make {n}", "timeout": n}, "done") for n in range(9)]
     calls(world, files, ({"command": "ping"}, "Timeout was reached"), *newer)
@@ -344,7 +343,7 @@ def test_a_word_that_is_everywhere_ranks_only_the_newest(
     world: World, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(world, files, *(f"tide {n}" for n in range(40)))
-    monkeypatch.setattr(search_module, "CANDIDATES", 10)
+    monkeypatch.setattr(candidates, "CANDIDATES", 10)
     session = world.one("SELECT id FROM sessions")
     hits = found(world, "tide", session=session, limit=50)
     assert len(hits) == 10
@@ -356,8 +355,8 @@ def test_what_takes_too_long_is_cut_and_says_so(
     world: World, files: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say(world, files, *("tide " * 50 for _ in range(60)))
-    monkeypatch.setattr(search_module, "BUDGET_SECONDS", -1.0)
-    monkeypatch.setattr(budget, "STEPS", 1)
+    monkeypatch.setattr(candidates, "BUDGET_SECONDS", -1.0)
+    monkeypatch.setattr(guard, "SEARCH_STEPS", 1)
     assert look(world, "tide").is_cut
 
 
@@ -366,7 +365,7 @@ def test_runs_of_signs_are_found_when_the_list_of_words_is_too_long(
 ) -> None:
     say(world, files, "배포확인완료", "nothing of it")
     monkeypatch.setattr(vocabulary, "RANGE_SECONDS", -1.0)
-    monkeypatch.setattr(budget, "STEPS", 1)
+    monkeypatch.setattr(guard, "SEARCH_STEPS", 1)
     assert found(world, "확인") == ["배포[확인]완료"]
 
 
@@ -426,7 +425,7 @@ def test_a_folder_of_any_name_is_one_word_for_a_shell() -> None:
         assert resume_command("x", folder).isprintable()
     words = " ".join(map(shell_word, FOLDERS))
     done = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True, timeout=30
+        ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True
     )
     assert done.stdout.decode().split("\0")[:-1] == FOLDERS
 
@@ -437,7 +436,7 @@ def test_nothing_found_is_one_line_with_what_was_perhaps_meant(world: World, fil
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "No hits. Did you mean: ctxdb search periwinkle\n"
     assert world.cli("search", "depot", "tdie").stderr.endswith("search 'depot tide'\n")
-    assert world.cli("search", "xylophone").stderr == "No hits: xylophone is nowhere.\n"
+    assert world.cli("search", "xylophone").stderr == "No hits: xylophone does not occur.\n"
     assert "OR between them" in world.cli("search", "depot", "tide").stderr
     assert run_json(world, "search", "perywinkle") == {
         "query": "perywinkle",
@@ -508,7 +507,7 @@ def test_hostile_text_in_hits_titles_and_folders_steers_no_terminal(
 @pytest.mark.parametrize(
     ("args", "why"),
     [
-        (["--since", "someday"], "no time"),
+        (["--since", "someday"], "not a time"),
         (["--tool", "Bash", "--kind", "human"], "--tool"),
         (["--kind", "nonsense"], "nonsense"),
         (["--limit", "0"], "--limit"),
@@ -549,10 +548,10 @@ def test_a_search_for_nothing_is_wrong_usage(world: World, files: Files, nothing
     say(world, files, "tide")
     done = world.cli("search", nothing)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: what to look for? Give a word or more\n"
+    assert done.stderr == "Error: give one or more words to look for\n"
 
 
-def test_a_model_that_nobody_used_is_said_where_nothing_is_found(
+def test_a_model_that_was_never_used_is_reported_if_nothing_is_found(
     world: World, files: Files
 ) -> None:
     say(world, files, "tide")
@@ -577,5 +576,5 @@ def test_code_to_the_letter_in_a_call_comes_before_its_words_in_a_message(
 def test_a_pasted_page_is_not_repeated_where_nothing_is_found(world: World, files: Files) -> None:
     say(world, files, "tide")
     done = world.cli("search", "x" * 5000)
-    assert done.stderr.endswith("x… is nowhere.\n")
+    assert done.stderr.endswith("x… does not occur.\n")
     assert len(done.stderr) < 100

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from ctxdb.query.search_words import Word, expression, parse, quoted, tokens, words_of
 from ctxdb.query.snippets import snippet
 from ctxdb.query.vocabulary import distance
-from ctxdb.query.words import Word, expression, parse, quoted, tokens, words_of
 
 
 def spell(word: Word) -> str:

@@ -23,13 +23,13 @@ from builder import CWD, Transcript, dumps, fork, resume, text, thinking, tool_u
 from builder import World as Files
 from ctxdb.errors import CtxdbError
 from ctxdb.formatting import period
-from ctxdb.session.colours import Ink
+from ctxdb.output import painted, unpainted
+from ctxdb.session.conversation import Agent, Call, Conversation, Passage
 from ctxdb.session.find import NoSuchSession, find_session
-from ctxdb.session.load import Wish, load
-from ctxdb.session.page import html_page
-from ctxdb.session.parts import Agent, Call, Reading, Said
-from ctxdb.session.source import source_line
-from ctxdb.session.terminal import TerminalPage
+from ctxdb.session.html_format import html_page
+from ctxdb.session.load import Detail, load_conversation
+from ctxdb.session.source_line import source_line
+from ctxdb.session.terminal_format import TerminalFormat
 from ctxdb.store.connection import open_reader
 from lab import lab
 from readlab import HOSTILE, fill, on_terminal, reading, unsafe
@@ -38,7 +38,7 @@ from viewlab import demo_database
 from world import World
 
 GOLDEN = Path(__file__).parent / "data/reading"
-EVERYTHING = Wish(tools=True, thinking=True, agents=True)
+EVERYTHING = Detail(tools=True, thinking=True, agents=True)
 
 
 @pytest.fixture
@@ -46,20 +46,20 @@ def files() -> Files:
     return Files()
 
 
-def read(world: World, session: str, wish: Wish = EVERYTHING) -> Reading:
+def read(world: World, session: str, detail: Detail = EVERYTHING) -> Conversation:
     with reading(world) as conn:
-        return load(conn, find_session(conn, session), wish)
+        return load_conversation(conn, find_session(conn, session), detail)
 
 
-def lines(world: World, session: str, wish: Wish = EVERYTHING, columns: int = 100) -> list[str]:
-    return list(TerminalPage(Ink(on=False), columns, wish).lines(read(world, session, wish)))
+def lines(world: World, session: str, detail: Detail = EVERYTHING, columns: int = 100) -> list[str]:
+    return list(TerminalFormat(unpainted, columns, detail).lines(read(world, session, detail)))
 
 
 def said(items: list[Any]) -> list[str]:
     """Everything in it, in order: texts, calls by their targets, agents by what they say."""
     found = []
     for item in items:
-        if isinstance(item, Said):
+        if isinstance(item, Passage):
             found.append(item.text)
         elif isinstance(item, Call):
             found.append(f"{item.name} {item.target}")
@@ -148,18 +148,18 @@ Total cost: $1
 def test_a_session_on_one_page(world: World, files: Files) -> None:
     one = a_day(files)
     fill(world, files)
-    shown = "\n".join(lines(world, "last", Wish())) + "\n"
+    shown = "\n".join(lines(world, "last", Detail())) + "\n"
     assert shown == SHORT.format(id=one.session)
 
 
 DEMO = {
-    "fork": ("06e67866", Wish()),
+    "fork": ("06e67866", Detail()),
     "fork-that-says-so": ("985bfc8d", EVERYTHING),
     "nested-agents": ("8e52f546", EVERYTHING),
-    "sidechain-of-1.0": ("9de431c1", Wish(agents=True)),
-    "old-resume": ("2010a7ed", Wish(tools=True)),
-    "agents-beside": ("72c10389", Wish(agents=True)),
-    "cleared": ("24f448c0", Wish(thinking=True)),
+    "sidechain-of-1.0": ("9de431c1", Detail(agents=True)),
+    "old-resume": ("2010a7ed", Detail(tools=True)),
+    "agents-beside": ("72c10389", Detail(agents=True)),
+    "cleared": ("24f448c0", Detail(thinking=True)),
 }
 
 
@@ -170,10 +170,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", DEMO)
 def test_the_demo_reads_as_it_was_checked(demo: Path, name: str) -> None:
-    session, wish = DEMO[name]
+    session, detail = DEMO[name]
     with closing(open_reader(demo)) as conn:
-        found = load(conn, find_session(conn, session), wish)
-    shown = "\n".join(TerminalPage(Ink(on=False), 100, wish).lines(found)) + "\n"
+        found = load_conversation(conn, find_session(conn, session), detail)
+    shown = "\n".join(TerminalFormat(unpainted, 100, detail).lines(found)) + "\n"
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
@@ -184,8 +184,8 @@ def test_the_demo_reads_as_it_was_checked(demo: Path, name: str) -> None:
 def test_every_session_of_the_demo_can_be_shown_with_everything(demo: Path) -> None:
     with closing(open_reader(demo)) as conn:
         for (session,) in conn.execute("SELECT id FROM sessions").fetchall():
-            found = load(conn, session, EVERYTHING)
-            shown = "\n".join(TerminalPage(Ink(on=True), 100, EVERYTHING).lines(found))
+            found = load_conversation(conn, session, EVERYTHING)
+            shown = "\n".join(TerminalFormat(painted, 100, EVERYTHING).lines(found))
             assert session in shown
             assert shown.count("\x1b[0m") * 2 == shown.count("\x1b")
 
@@ -193,13 +193,13 @@ def test_every_session_of_the_demo_can_be_shown_with_everything(demo: Path) -> N
 def test_tools_thinking_and_agents_are_shown_when_asked_for(world: World, files: Files) -> None:
     a_day(files)
     fill(world, files)
-    short = "\n".join(lines(world, "last", Wish()))
-    for wish, expected in (
-        (Wish(tools=True), ["description: Run tests", "│ 1 failed", "│ def to_local(t): ..."]),
-        (Wish(thinking=True), ["Thinking:", "summer time, I bet"]),
-        (Wish(agents=True), ["❯ Find callers", "✓ Grep    to_local", "│ Only the tests."]),
+    short = "\n".join(lines(world, "last", Detail()))
+    for detail, expected in (
+        (Detail(tools=True), ["description: Run tests", "│ 1 failed", "│ def to_local(t): ..."]),
+        (Detail(thinking=True), ["Thinking:", "summer time, I bet"]),
+        (Detail(agents=True), ["❯ Find callers", "✓ Grep    to_local", "│ Only the tests."]),
     ):
-        shown = "\n".join(lines(world, "last", wish))
+        shown = "\n".join(lines(world, "last", detail))
         for one in expected:
             assert one in shown
             assert one not in short
@@ -213,7 +213,7 @@ def test_lines_fit_the_terminal(world: World, files: Files) -> None:
     fill(world, files)
     from ctxdb.escape import width
 
-    rows = [row for row in lines(world, "last", Wish(), columns=60) if "✓" in row]
+    rows = [row for row in lines(world, "last", Detail(), columns=60) if "✓" in row]
     assert len(rows) == 2
     assert all(width(row) <= 60 for row in rows)
     assert all("…" in row for row in rows)
@@ -229,7 +229,7 @@ def test_reading_order_is_that_of_the_file_not_of_time(world: World, files: File
     one.prompt("third", timestamp="2026-03-01T08:00:00.000Z")
     one.reply(text("fourth"))
     fill(world, files)
-    turns = read(world, one.session).turns
+    turns = read(world, one.session).exchanges
     assert [(turn.prompt, said(turn.items)) for turn in turns] == [
         ("first", ["second"]),
         ("third", ["fourth"]),
@@ -249,12 +249,12 @@ def test_forks_and_old_resumes_read_whole(world: World, files: Files, kind: str)
     new.prompt("and the moons?")
     new.reply(text("One."))
     fill(world, files)
-    turns = read(world, new.session).turns
+    turns = read(world, new.session).exchanges
     assert [(turn.prompt, turn.is_copied, said(turn.items)) for turn in turns] == [
         ("count the tides", True, ["Bash wc tides", "There are two."]),
         ("and the moons?", False, ["One."]),
     ]
-    assert [turn.prompt for turn in read(world, one.session).turns] == ["count the tides"]
+    assert [turn.prompt for turn in read(world, one.session).exchanges] == ["count the tides"]
     assert "1 turn (and 1 copied)" in "\n".join(lines(world, new.session))
     with reading(world) as conn:
         found = conn.execute(
@@ -281,7 +281,7 @@ def test_every_turn_of_a_fork_has_a_number_of_its_own(world: World, files: Files
     fill(world, files)
     numbers = ["c1", "c2", "c3", "c4", "1"]
     found = read(world, newest.session)
-    assert [turn.number for turn in found.turns] == numbers
+    assert [turn.number for turn in found.exchanges] == numbers
     page = "".join(html_page(found))
     assert re.findall(r'<section id="turn-(\w+)"', page) == numbers
     assert re.findall(r'href="#turn-(\w+)"', page) == numbers
@@ -306,7 +306,7 @@ def test_agents_of_copied_calls_are_shown_in_the_fork(world: World, files: Files
     new = fork(one, says_so=True, renew=True)
     new.prompt("on")
     fill(world, files)
-    assert said(read(world, new.session).turns[0].items) == [
+    assert said(read(world, new.session).exchanges[0].items) == [
         "Agent look", "agent abc1234", "look", "nothing there",
     ]  # fmt: skip
 
@@ -324,7 +324,7 @@ def test_an_old_resume_reads_whole_without_the_transcript_it_came_from(
     if name:  # the first line that names a session is the old one's
         new.path = new.path.replace(new.session, name)
     fill(world, files)
-    turns = read(world, new.session).turns
+    turns = read(world, new.session).exchanges
     assert [(turn.prompt, turn.is_copied, said(turn.items)) for turn in turns] == [
         ("count the tides", True, ["There are two."]),
         ("and the moons?", False, []),
@@ -352,7 +352,7 @@ def test_agents_are_nested_below_their_calls_in_every_layout(
     one.result(call["id"], "ok", {"agentId": "aaaa111", "status": "completed"})
     one.reply(text("done"))
     fill(world, files)
-    assert said(read(world, one.session).turns[0].items) == [
+    assert said(read(world, one.session).exchanges[0].items) == [
         "Agent outer",
         "agent aaaa111", "outer", "Agent inner",
         "agent bbbb222", "inner", "deep",
@@ -370,7 +370,7 @@ def test_sidechains_of_1_0_are_nested_below_their_calls(world: World, files: Fil
     one.result(call["id"], "nothing")
     one.reply(text("done"))
     fill(world, files)
-    shown = said(read(world, one.session).turns[0].items)
+    shown = said(read(world, one.session).exchanges[0].items)
     assert shown[0] == "Agent look"
     assert shown[1].startswith("agent side-")
     assert shown[2:] == ["look around", "nothing", "done"]
@@ -381,7 +381,7 @@ def test_agents_that_nobody_asked_for_are_named_at_the_end(world: World, files: 
     one.prompt("go")
     one.agent_file("acompact-1").prompt("sum up")
     fill(world, files)
-    assert lines(world, one.session, Wish())[-1] == "Besides: 1 compact"
+    assert lines(world, one.session, Detail())[-1] == "Other agents: 1 compact"
     assert [agent.agent_id for agent in read(world, one.session).others] == ["acompact-1"]
 
 
@@ -434,7 +434,7 @@ def test_of_many_tries_the_last_is_shown(world: World, files: Files) -> None:
         one.system("api_error", retryAttempt=n, maxRetries=10)
     one.reply(text("there I am"))
     fill(world, files)
-    assert said(read(world, one.session).turns[0].items) == [
+    assert said(read(world, one.session).exchanges[0].items) == [
         "the API failed, try 8 of 10",
         "there I am",
     ]
@@ -446,7 +446,7 @@ def test_answers_to_questions_are_shown(world: World, files: Files) -> None:
     answer = 'User has answered your questions: "Which?"="The blue one". You can now continue with'
     one.tool("AskUserQuestion", {"questions": [{"question": "Which?"}]}, answer)
     fill(world, files)
-    assert any('"Which?"="The blue one"' in row for row in lines(world, one.session, Wish()))
+    assert any('"Which?"="The blue one"' in row for row in lines(world, one.session, Detail()))
 
 
 # -- which session, which turn ---------------------------------------------------------------------
@@ -685,10 +685,10 @@ def test_hostile_text_steers_no_terminal_wherever_it_stands(world: World, files:
     shown = "\n".join(lines(world, one.session))
     assert unsafe(shown) == []
     assert shown.count("before") > 10
-    painted = "\n".join(TerminalPage(Ink(on=True), 100, EVERYTHING).lines(read(world, one.session)))
+    coloured = "\n".join(TerminalFormat(painted, 100, EVERYTHING).lines(read(world, one.session)))
     import re
 
-    assert unsafe(re.sub(r"\x1b\[[0-9;]+m", "", painted)) == []
+    assert unsafe(re.sub(r"\x1b\[[0-9;]+m", "", coloured)) == []
     done = world.cli("show", one.session[:3] + HOSTILE)
     assert unsafe(done.stderr) == []
     assert done.stderr.count("\n") == 1
@@ -719,11 +719,11 @@ def test_a_model_of_every_kind_of_item_is_laid_out() -> None:
     """Whatever the database says, nothing raises."""
     agent = Agent("s", "a", "task", "", "", "unknown", "", None, None, None, None, None)
     call = Call(1, "t", "", "", "strange", None, None, "[1]", "", None, None, [agent])
-    made = Reading("s", "", "", None, None, None, "no time", "x", None, None, None, None)
-    from ctxdb.session.parts import Turn
+    made = Conversation("s", "", "", None, None, None, "no time", "x", None, None, None, None)
+    from ctxdb.session.conversation import Exchange
 
-    made.turns = [Turn(1, 1, "odd", "", None, None, items=[call, Said("reply", "")])]
-    page = TerminalPage(Ink(on=False), 1, EVERYTHING)
+    made.exchanges = [Exchange(1, 1, "odd", "", None, None, items=[call, Passage("reply", "")])]
+    page = TerminalFormat(unpainted, 1, EVERYTHING)
     assert "Session s" in "\n".join(page.lines(made))
 
 
@@ -753,5 +753,5 @@ def test_a_database_from_before_the_views_it_needs_can_be_read(world: World, fil
     world.change("DROP VIEW _shared_lines")
     world.change("DROP VIEW _costs")
     found = read(world, old.session)
-    assert [turn.prompt for turn in found.turns] == ["one"]
+    assert [turn.prompt for turn in found.exchanges] == ["one"]
     assert found.cost is None

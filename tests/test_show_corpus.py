@@ -14,10 +14,11 @@ import pytest
 from ctxdb.config import Config
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.query.search import Wanted, search
+from ctxdb.query.candidates import Wanted
+from ctxdb.query.search import search
+from ctxdb.session.conversation import Call, Passage
 from ctxdb.session.find import find_session
-from ctxdb.session.load import Wish, load
-from ctxdb.session.parts import Call, Said
+from ctxdb.session.load import Detail, load_conversation
 from ctxdb.store.connection import open_reader
 from real_corpus import CORPUS, HAS_CORPUS
 
@@ -72,9 +73,9 @@ def test_replies_and_calls_stand_in_the_order_of_the_file(config: Config) -> Non
             "SELECT f.session_id, f.path FROM source_files f JOIN sessions s ON s.id = f.session_id"
             " WHERE f.agent_id IS NULL"
         ).fetchall():
-            found = load(conn, session, Wish())
-            items = [item for turn in found.turns for item in turn.items]
-            texts = [i.text.strip() for i in items if isinstance(i, Said) and i.role == "reply"]
+            found = load_conversation(conn, session, Detail())
+            items = [item for turn in found.exchanges for item in turn.items]
+            texts = [i.text.strip() for i in items if isinstance(i, Passage) and i.role == "reply"]
             calls = [item.tool_use_id for item in items if isinstance(item, Call)]
             sessions += 1
             if (texts, calls) != written(Path(path)):

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ctxdb.lock import WriterLock
-from world import SESSION, World, line, lines, stalled, texts
+from world import PATIENCE, SESSION, World, line, lines, stalled, texts
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
@@ -224,7 +224,7 @@ def test_status_names_bad_lines_before_mended_ones_and_says_how_many_there_are(
     assert shown.count("not_json: ") == 8
     assert "... and 2 more: `ctxdb query ingest_errors`\n" in shown
     assert "glued: " not in shown
-    assert "Mended       9 lines read after mending (glued)\n" in shown
+    assert "Repaired     9 lines had to be repaired (glued)\n" in shown
     problems = json.loads(done("status", "--json"))["problems"]
     assert {one["reason"] for one in problems} == {"not_json"}
 
@@ -272,7 +272,7 @@ def test_status_says_how_far_it_is_behind_and_who_writes(world: World) -> None:
 
 
 def test_status_before_the_first_sync_makes_nothing(world: World) -> None:
-    assert "not there yet; `ctxdb sync` makes it" in done("status")
+    assert "does not exist yet; `ctxdb sync` makes it" in done("status")
     assert not world.db.parent.exists()
 
 
@@ -295,11 +295,11 @@ def test_several_roots_are_one_database(world: World, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (lambda db: db.mkdir(), "not a regular file"),
+        (os.mkfifo, "not a regular file"),
         (lambda db: db.write_text("my novel"), "is not a SQLite database"),
         (lambda db: db.symlink_to("elsewhere.db"), "is a symbolic link"),
     ],
-    ids=["folder", "text", "link"],
+    ids=["pipe", "text", "link"],
 )
 def test_what_cannot_be_a_database_is_one_line_and_exit_1(
     world: World, prepare: Any, words: str
@@ -376,7 +376,7 @@ def test_with_wait_it_says_for_whom_it_waits_and_then_does_its_work(world: World
         says = f"Waiting for process {os.getpid()}, which is writing to {world.db}.\n"
         assert first_words(waiting) == says
         assert waiting.poll() is None
-    said, errors = waiting.communicate(timeout=30)
+    said, errors = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
     assert said.startswith("Read 1 new line (")
     assert "Waiting" not in errors
@@ -388,7 +388,7 @@ def test_waiting_can_be_interrupted(world: World) -> None:
         waiting = waiting_sync()
         first_words(waiting)
         waiting.send_signal(signal.SIGINT)
-        _, errors = waiting.communicate(timeout=30)
+        _, errors = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 130
     assert "Traceback" not in errors
 
@@ -410,7 +410,7 @@ def test_a_daemon_is_not_waited_for(world: World, tmp_path: Path) -> None:
         assert "a daemon that reads other folders" in first_words(waiting)
     finally:
         done("daemon", "stop")
-    said, _ = waiting.communicate(timeout=30)
+    said, _ = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
     assert said.startswith("No transcripts found.")
 
@@ -503,7 +503,7 @@ def test_control_c_exits_130_leaves_the_database_intact_and_the_next_sync_finish
     assert child.stdout is not None
     assert child.stdout.readline() == "here\n"
     os.killpg(child.pid, signal.SIGINT)  # as a terminal does: to all processes of the command
-    said, errors = child.communicate(timeout=60)
+    said, errors = child.communicate(timeout=PATIENCE)
     assert child.returncode == 130, errors
     assert said == ""
     assert "Traceback" not in errors
@@ -541,7 +541,7 @@ def test_control_c_on_a_terminal_leaves_no_bar_behind(world: World) -> None:
             break
         shown += data
     os.close(ours)
-    assert child.wait(60) == 130
+    assert child.wait(PATIENCE) == 130
     assert b"Traceback" not in shown
     assert b"\r\x1b[K" in shown[shown.rindex(b"Reading") :]
 

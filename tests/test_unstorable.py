@@ -15,8 +15,8 @@ from builder import World as Story
 from builder import text, tool_use
 from ctxdb.ingest import run as ingest
 from ctxdb.ingest.workers import ReaderProcesses
-from ctxdb.settle import tally
-from ctxdb.store.chunk import Chunk
+from ctxdb.rules.chunk import Chunk
+from ctxdb.store import source_files
 from lab import told_by
 from world import OTHER_SESSION, World, line, lines, texts
 
@@ -104,7 +104,7 @@ class Surprise(Exception):
 def test_a_file_that_cannot_be_stored_is_named_and_the_others_are_read(
     world: World, monkeypatch: pytest.MonkeyPatch, ahead: bool
 ) -> None:
-    move = tally.move_offsets
+    move = source_files.move_offsets
 
     def surprised(conn: sqlite3.Connection, chunks: list[Chunk], now: str) -> None:
         move(conn, chunks, now)
@@ -113,7 +113,7 @@ def test_a_file_that_cannot_be_stored_is_named_and_the_others_are_read(
 
     if ahead:
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
-    monkeypatch.setattr(tally, "move_offsets", surprised)
+    monkeypatch.setattr(source_files, "move_offsets", surprised)
     other = world.file(f"-work-app/{OTHER_SESSION}.jsonl")
     other.write_bytes(lines(0, 1, sessionId=OTHER_SESSION))
     world.write(lines(2, 3, 4))

@@ -174,7 +174,7 @@ def test_a_line_that_is_huge_is_compared_too() -> None:
         "UPDATE source_files SET session_id = 'x' WHERE id = 1",
         'UPDATE source_files SET "offset" = "offset" + 1 WHERE id = 1',
         'UPDATE source_files SET "offset" = "offset" - 50 WHERE id = 1',
-        "UPDATE source_files SET mark = x'00' WHERE id = 1",
+        "UPDATE _file_marks SET mark = x'00' WHERE source_file_id = 1",
         "UPDATE sessions SET source_deleted_at = started_at",
         "UPDATE sessions SET shares_entries = 1 - shares_entries",
         "UPDATE line_counts SET type = 'x' WHERE type = 'user'",

@@ -135,7 +135,7 @@ def test_every_billed_request_is_a_reply_but_those_of_advisors(one: Ask) -> None
     )
 
 
-def test_every_message_that_is_read_stands_in_a_conversation(one: Ask) -> None:
+def test_every_message_that_is_read_is_in_a_conversation(one: Ask) -> None:
     own = "SELECT count(DISTINCT message_id) FROM conversation WHERE is_copy = 0"
     told = (
         "SELECT count(*) FROM messages m"
@@ -152,7 +152,7 @@ def test_every_message_that_is_read_stands_in_a_conversation(one: Ask) -> None:
 
 
 @pytest.mark.parametrize("view", sql_files.all_views(), ids=lambda view: view.name)
-def test_it_answers(db: Path, view: sql_files.Canned) -> None:
+def test_it_answers(db: Path, view: sql_files.SqlFile) -> None:
     rows = ask(db, f"SELECT * FROM {view.name}")
     assert rows or view.name in ("unpriced_models", "usage_blocks")
     for column in view.columns:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from builder import OTHER_PROJECT, World, text, tool_use
-from ctxdb.query.build import Ask, build
+from ctxdb.query.statement import Ask, statement_for
 from lab import lab
 from viewlab import columns, stored
 from viewworld import A_PY, MAIN, ONE, SECOND, TWO, edited, handmade
@@ -249,7 +249,9 @@ def test_a_pull_request_is_found_by_any_session_that_had_to_do_with_it(made: Mad
             ({"project": "/home/ada/other"}, [(2, 1, 1), (1, 1, 1)]),
             ({}, [(2, 1, 1), (1, 2, 3)]),
         ):
-            asked = build(Ask("pull_requests", columns="pr_number,sessions,turns", **how), conn)
+            asked = statement_for(
+                Ask("pull_requests", columns="pr_number,sessions,turns", **how), conn
+            )
             rows = conn.execute(asked.sql, asked.values).fetchall()
             assert [row[:3] for row in rows] == expected
 

@@ -1,6 +1,6 @@
 """What every view answers about the demo transcripts, line by line in tests/data/views/.
 
-Run with UPDATE_GOLDEN=1 to write the answers anew, then read the difference: each number in them
+Run with UPDATE_GOLDEN=1 to write the answers again, then read the difference: each number in them
 was checked against the transcripts once.
 """
 

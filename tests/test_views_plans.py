@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ctxdb.query.build import Ask, build
-from ctxdb.query.narrow import ROW_BY_ROW
+from ctxdb.query.statement import Ask, statement_for
 from ctxdb.store import sql_files
 from viewlab import demo_database
 
@@ -86,7 +85,7 @@ SESSION = "d8e892db-75e7-4f8c-8c25-c15daeb22915"
 @pytest.fixture(scope="module")
 def conn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(demo_database(tmp_path_factory.mktemp("plans")))) as db:
-        db.execute("ANALYZE")  # makes the table; what stands in it would be true of the demo
+        db.execute("ANALYZE")  # makes the table; its rows would be those of the demo
         for (table,) in db.execute(
             "SELECT name FROM sqlite_schema WHERE name LIKE 'sqlite_stat%'"
         ).fetchall():  # some builds of SQLite keep samples in a second one
@@ -192,7 +191,7 @@ OF_REQUESTS = [
     view.name
     for view in sql_files.all_views()
     if sql_files.Filter("_costs", "timestamp") in view.filters.get("since", ())
-    and view.name not in ROW_BY_ROW  # these look up the requests of each row
+    and view.one_row_per is None  # others look up the requests of each row
 ]
 
 
@@ -200,7 +199,7 @@ OF_REQUESTS = [
 def test_a_period_of_requests_goes_by_the_index_of_time(
     conn: sqlite3.Connection, name: str
 ) -> None:
-    asked = build(Ask(name, since=SINCE), conn)
+    asked = statement_for(Ask(name, since=SINCE), conn)
     rows = conn.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
     found = "\n".join(row[3] for row in rows)
     assert "usage_timestamp (timestamp>?)" in found
@@ -208,7 +207,7 @@ def test_a_period_of_requests_goes_by_the_index_of_time(
 
 
 def test_a_period_of_windows_reads_no_requests_but_theirs(conn: sqlite3.Connection) -> None:
-    asked = build(Ask("usage_blocks", since=SINCE), conn)
+    asked = statement_for(Ask("usage_blocks", since=SINCE), conn)
     rows = conn.execute(f"EXPLAIN QUERY PLAN {asked.sql}", asked.values)
     found = [row[3] for row in rows]
     assert "SEARCH u USING INDEX usage_quarter (<expr>>? AND <expr><?)" in found

@@ -119,7 +119,7 @@ def test_a_reply_is_whole_whatever_lines_it_was_written_as(db: Path) -> None:
     ]
 
 
-def test_a_reply_stays_whole_when_its_result_stands_between_its_lines(made: Made) -> None:
+def test_a_reply_stays_whole_when_its_result_is_between_its_lines(made: Made) -> None:
     world = World()
     t = world.session()
     t.prompt("go")
@@ -152,9 +152,7 @@ def said(
 
 
 @pytest.mark.parametrize("call_id", ["toolu_1", "call_1"])
-def test_a_reply_that_stands_in_two_sessions_is_there_once_and_says_it_once(
-    made: Made, call_id: str
-) -> None:
+def test_a_reply_that_is_in_two_sessions_is_shown_once(made: Made, call_id: str) -> None:
     world = World()
     call = tool_use(world, "Bash", {"command": "ls"}, call_id)
     blocks = (thinking("hm"), text("First."), call)

@@ -69,9 +69,9 @@ def test_the_clock_is_that_of_the_reader(
 
 DAY = """
 import json, sqlite3, sys
-from ctxdb.query.build import Ask, build
+from ctxdb.query.statement import Ask, statement_for
 conn = sqlite3.connect(f"file:{sys.argv[1]}?mode=ro", uri=True)
-asked = [build(Ask("day", params={"day": day}), conn) for day in sys.argv[2:]]
+asked = [statement_for(Ask("day", params={"day": day}), conn) for day in sys.argv[2:]]
 rows = [conn.execute(one.sql, one.values).fetchall() for one in asked]
 print(json.dumps([[[row[0], row[2]] for row in of_day] for of_day in rows]))
 """

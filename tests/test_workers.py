@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 import ctxdb.ingest.sync
-from ctxdb.claude import Message, normalize
+from ctxdb.claude import read_entry
 from ctxdb.demo import write_demo
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync, line_reader, workers
 from ctxdb.ingest import run as ingest
+from ctxdb.rows import Message
+from ctxdb.rules.replays import BlockSets, blocks_of
 from ctxdb.settle.repeats import Repeats
-from ctxdb.settle.replays import BlockSets, blocks_of
-from ctxdb.store.chunk import Placed, SourceFile
 from lab import Content, Lab, at_once, lab, must_equal
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -43,7 +43,7 @@ def one_process() -> Content:
 
 
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(line_reader.read_lines.__kwdefaults__, "want_bytes", 1)
+    monkeypatch.setattr(line_reader, "CHUNK_BYTES", 1)
     monkeypatch.setattr(tail.read_block, "__defaults__", (3000, tail.MAX_LINE_BYTES))
 
 
@@ -223,9 +223,8 @@ def test_a_merged_entry_is_found_under_the_one_that_stays() -> None:
         one.sync()
         with closing(sqlite3.connect(one.db)) as conn:
             repeats = Repeats(conn)
-            record = normalize(json.loads(line(2, at, "a")), 0, 1, b"", False)
-            assert isinstance(record, Message)
-            item = Placed(record, SourceFile(1, "", SESSION, None), "", SESSION, None)
-            (first,) = repeats.find(item)
+            message = read_entry(json.loads(line(2, at, "a")), 0, 1, b"", False)
+            assert isinstance(message, Message)
+            (first,) = repeats.find(message)
             repeats.replays.merge(77, first)
-            assert repeats.find(item) == [77]
+            assert repeats.find(message) == [77]

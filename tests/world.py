@@ -31,6 +31,7 @@ from lab import empty_database
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 OTHER_SESSION = "5e551000-0000-4000-8000-00000000000b"
 NOBODY = 65534
+PATIENCE = 120.0  # seconds that only something that hangs takes, however slow the machine
 
 RUN = "from ctxdb.cli.main import main; main()"
 
@@ -41,7 +42,7 @@ import os
 from ctxdb.ingest import run as ingest, line_reader, storing
 from ctxdb.files import tail
 ingest.BATCH_BYTES = ingest.BATCH_LINES = storing.COMMIT_BYTES = 1
-line_reader.read_lines.__kwdefaults__["want_bytes"] = 1
+line_reader.CHUNK_BYTES = 1
 tail.read_block.__defaults__ = (2000, tail.MAX_LINE_BYTES)
 if os.environ.get("READER") == "second":
     ingest.READ_AHEAD_BYTES = 1
@@ -76,7 +77,7 @@ def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
 FORKS = """
 import json, os, sys, time, traceback
 import sqlite_utils, ctxdb.cli.typer_app, ctxdb.cli.main, ctxdb.ingest.run
-import ctxdb.cli.status_report, ctxdb.verify
+import ctxdb.cli.database_status, ctxdb.verify
 def run(job):
     os.environ.clear()
     os.environ.update(job["env"])
@@ -221,7 +222,7 @@ class World:
     @contextmanager
     def connect(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         uri = f"file:{self.db}?mode={'rw' if write else 'ro'}"
-        with closing(sqlite3.connect(uri, uri=True)) as conn:
+        with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE)) as conn:
             yield conn
             conn.commit()
 

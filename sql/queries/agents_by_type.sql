@@ -1,17 +1,17 @@
 -- Which kinds of subagents are used, how do they end, how long do they take and what do they cost?
---   agent_type: Explore, general-purpose, ...; the kind where there is no type
---   runs: how many
---   completed: runs that completed
---   failed: runs that failed
---   tools: their tool calls; this, tokens and cost are of those whose messages are there
---   total_tokens: their tokens
---   cost_usd: their cost in USD
---   cost_per_run_usd: the mean
---   median_seconds: half of them took at most this long
---   last_at: when last
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
--- :since (time) = 90d: from when
+--   agent_type (text): Explore, general-purpose, ...; the kind of the agent if it has no type
+--   runs (number): how many agents
+--   completed (number): agents that completed
+--   failed (number): agents that failed
+--   tools (number): their tool calls; calls, tokens and cost are only of agents whose messages are in the database
+--   total_tokens (tokens, always): their tokens
+--   cost_usd (money, always): their cost in USD
+--   cost_per_run_usd (money): the mean cost of an agent in USD
+--   median_seconds (seconds): half of them took at most this long
+--   last_at (time): when such an agent last began
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+-- :since (since) = 90d: from when
 -- filters: until=subagent_runs.started_at project=subagent_runs.session_id session=subagent_runs.session_id
 -- example: ctxdb query agents_by_type -p since 2025-01-01
 SELECT agent_type, count(*) AS runs, sum(status = 'completed') AS completed, sum(status = 'failed') AS failed, sum(tools) AS tools, sum(total_tokens) AS total_tokens,

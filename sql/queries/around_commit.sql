@@ -1,19 +1,19 @@
 -- What happened around this commit: the requests, replies, edits and commands of its session before it?
---   timestamp: when
---   what: prompt, reply, edit, command, commit, push or pr
---   text: the words, the file, the command or the commit
---   status: how a command ended
---   lines: lines added and removed by an edit
---   session_id: the session
---   turn_id: the human request
+--   timestamp (time): when it happened
+--   what (text, outcome): prompt, reply, edit, command, commit, push or pr
+--   text (text, about): the text, the file, the command or the commit
+--   status (text): how a command ended
+--   lines (text): lines that an edit added and removed
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
 -- :sha: the commit, or its beginning
--- :minutes = 60: how far back
+-- :minutes = 60: how many minutes before the commit
 -- example: ctxdb query around_commit -p sha 41c09be
 WITH made AS (
   SELECT g.session_id, g.timestamp, g.sha, strftime('%Y-%m-%dT%H:%M:%fZ', g.timestamp, '-' || :minutes || ' minutes') AS since,
     strftime('%Y-%m-%dT%H:%M:%fZ', g.timestamp, '+5 minutes') AS until
   FROM git_operations g
-  -- A transcript has the short form; people also have the long one.
+  -- A transcript has the short form of the hash; a person may give the long one.
   WHERE g.kind = 'commit' AND length(:sha) >= 4 AND length(g.sha) >= 4
     AND (substr(lower(g.sha), 1, length(:sha)) = lower(:sha) OR substr(lower(:sha), 1, length(g.sha)) = lower(g.sha))
 )

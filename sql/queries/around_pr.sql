@@ -1,17 +1,17 @@
 -- What went into this pull request: each request of its sessions, with reply, files, commits and cost?
---   started_at: when it was asked
---   prompt: what was asked
---   reply: the last thing the model said to it
---   files_changed: files that it changed
---   commits: commits that it made
---   cost_usd: its cost in USD, subagents included
---   seconds: how long it took
---   title: the session's title
---   session_id: the session
---   turn_id: the request
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
--- :pr: number or address of the pull request
+--   started_at (time): when it was asked
+--   prompt (text, about): what was asked
+--   reply (text): the last thing that the model said in reply
+--   files_changed (number): files that the request changed
+--   commits (text): commits that the request made
+--   cost_usd (money, always): cost of the request in USD, subagents included
+--   seconds (seconds): how long it took
+--   title (text, about): the session's title
+--   session_id (id, always): the session
+--   turn_id (id, detail): the request
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+-- :pr: number or URL of the pull request
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query around_pr -p pr 58
 SELECT t.started_at, t.prompt, t.reply, t.files_changed,

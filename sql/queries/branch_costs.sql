@@ -1,20 +1,20 @@
 -- What did each branch cost?
---   project: name of the project
---   branch: the branch that the request was made on
---   cost_usd: cost in USD of what was billed in the period, subagents included, the most expensive first
---   turns: human requests
---   sessions: sessions
---   commits: commits made
---   total_tokens: input, output, cache writes and cache reads together
---   first_at: first request
---   last_at: last request
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
---   repo_path: the folder of the project, or of the repository whose worktree it is
--- :since (time) = 90d: from when
+--   project (text): name of the project
+--   branch (text): the branch on which the request was made
+--   cost_usd (money, always): cost in USD of what was billed in the period, subagents included; the most expensive is first
+--   turns (number): human requests
+--   sessions (number): sessions
+--   commits (number): commits made
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   first_at (time): the first request
+--   last_at (time): the last request
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   repo_path (path): the folder of the project; for a worktree, the folder of its repository
+-- :since (since) = 90d: from when
 -- filters: until=turns.started_at,git_operations.timestamp,_costs.timestamp project=turns.session_id,git_operations.session_id,_costs.session_id session=turns.session_id,git_operations.session_id,_costs.session_id
 -- example: ctxdb query branch_costs -p since 2025-01-01
--- What a session does before anybody asks, or where nobody does (an approved plan begins one), is of no turn.
+-- Work before the first human request belongs to no turn; nor does a session that begins with an approved plan.
 WITH done AS MATERIALIZED (
   SELECT session_id, turn_id, sum(turns) AS turns, sum(commits) AS commits, min(first_at) AS first_at, max(last_at) AS last_at,
     sum(cost) AS cost, sum(total_tokens) AS total_tokens, sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final
@@ -49,5 +49,5 @@ SELECT project, branch, sum(cost) / 1e12 AS cost_usd, sum(turns) AS turns, count
   sum(commits) AS commits, sum(total_tokens) AS total_tokens, min(first_at) AS first_at, max(last_at) AS last_at,
   sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final, repo_path
 FROM placed
-GROUP BY repo_path, branch -- two projects may have one name
+GROUP BY repo_path, branch -- two projects can have the same name
 ORDER BY cost_usd DESC, repo_path, branch

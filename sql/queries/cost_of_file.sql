@@ -1,18 +1,19 @@
--- What did this file cost: the requests that changed it, each shared by the files that it changed?
---   path: the file, the most expensive first
---   cost_usd: its share: cost of each request divided by the files that the request changed
---   cost_of_turns_usd: cost of these requests as a whole
---   turns: requests that changed it; what a session did without one counts as one
---   sessions: sessions of these
---   edits: times it was changed
---   lines_added: lines added
---   lines_removed: lines removed
---   last_edit_at: last change
---   project: name of the project
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
+-- What did this file cost: the requests that changed it, divided among the files that they changed?
+--   path (path, about): the file; the most expensive is first
+--   cost_usd (money, always): its share in USD: the cost of each request, divided by the number of files that the request changed
+--   cost_of_turns_usd (money): the whole cost of these requests in USD
+--   turns (number): human requests that changed it; the work of a session outside of them counts as one
+--   sessions (number): sessions of these requests
+--   edits (number): times it was changed
+--   lines_added (number): lines added
+--   lines_removed (number): lines removed
+--   last_edit_at (time): when it was last changed
+--   project (text): name of the project
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
 -- :path = %: a path, or its last parts; % is every file
 -- :limit = 20: how many files
+-- rows share requests: the files that one turn changed have the requests of that turn in common
 -- filters: project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query cost_of_file -p path src
 WITH changed AS MATERIALIZED (

@@ -1,22 +1,22 @@
 -- What happened on this day, request by request?
---   time: local time when it was asked, or when work on it went on that day
---   project: name of the project
---   prompt: what was asked; where nobody asked, what the session or its agent began with
---   reply: the last thing the model said to it
---   tools: tool calls on that day
---   files: the files that it changed on that day
---   commits: the commits that it made on that day
---   cost_usd: what it cost on that day in USD, subagents included
---   minutes: how long it took
---   title: the session's title
---   session_id: the session
---   turn_id: the request; NULL for what a session did without one
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
--- :day (time) = today: the day
+--   time (text): local time when it was asked, or when work on it continued on that day
+--   project (text): name of the project
+--   prompt (text, about): what was asked; without a human request, what the session or its agent began with
+--   reply (text): the last thing that the model said in reply
+--   tools (number): tool calls of that day
+--   files (text): files that it changed on that day
+--   commits (text): commits that it made on that day
+--   cost_usd (money, always): cost on that day in USD, subagents included
+--   minutes (number): how many minutes it took
+--   title (text, about): the session's title
+--   session_id (id, always): the session
+--   turn_id (id, detail): the request; NULL for the work of a session outside of human requests
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+-- :day (day) = today: the day
 -- filters: project=session_id session=session_id
 -- example: ctxdb query day -p day 2026-09-12
--- A day of the clock has 23 to 25 hours: the index finds three days, the clock then picks the one.
+-- A local day has 23 to 25 hours. The index finds three days, and local time then picks the one.
 WITH chosen AS MATERIALIZED (
   SELECT date(:day, 'localtime') AS day, strftime('%Y-%m-%dT%H:%M:%fZ', :day, '-1 day') AS since, strftime('%Y-%m-%dT%H:%M:%fZ', :day, '+2 days') AS until
 ),

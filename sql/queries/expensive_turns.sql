@@ -1,20 +1,20 @@
 -- Which requests cost most?
---   cost_usd: cost in USD, subagents included
---   project: name of the project
---   prompt: what was asked; where nobody asked, what the session or its agent began with
---   requests: billed requests that it took
---   total_tokens: input, output, cache writes and cache reads together
---   cache_read_share: share of the input that was read from the cache, 0 to 1
---   tools: tool calls
---   subagents: agents that it started
---   seconds: how long it took
---   started_at: when it was asked
---   session_id: the session
---   turn_id: the request; NULL for all that a session did without one
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
--- :since (time) = 30d: from when
--- :limit = 20: how many
+--   cost_usd (money, always): cost in USD, subagents included
+--   project (text): name of the project
+--   prompt (text, about): what was asked; without a human request, what the session or its agent began with
+--   requests (number): billed requests that it needed
+--   total_tokens (tokens, always): input, output, cache writes and cache reads together
+--   cache_read_share (share): the share of the input that was read from the cache, 0 to 1
+--   tools (number): tool calls
+--   subagents (number): agents that it started
+--   seconds (seconds): how long it took
+--   started_at (time): when it was asked
+--   session_id (id, always): the session
+--   turn_id (id, detail): the request; NULL for all work of a session outside of human requests
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+-- :since (since) = 30d: from when
+-- :limit = 20: how many requests
 -- filters: until=turns.started_at,sessions.started_at project=turns.session_id,sessions.project_id session=turns.session_id,sessions.id
 -- example: ctxdb query expensive_turns -p since 2025-01-01
 WITH spent AS (

@@ -1,25 +1,25 @@
--- Which commands failed, and what was done until the same command ended well again?
---   started_at: when it failed, newest first
---   project: name of the project
---   command: the command that failed
---   message: what it said
---   fixed_by: the next one like it that ended well in the same session: npm test after npm test, pytest after pytest
---   edits_between: the files that were changed in between
---   minutes: how long it took
---   session_id: the session
---   turn_id: the human request
--- :since (time) = 30d: from when
--- :program = %: only commands that begin with this; % is any
+-- Which commands failed, and what was done until the same command succeeded again?
+--   started_at (time): when it failed; newest first
+--   project (text): name of the project
+--   command (text, about): the command that failed
+--   message (text, outcome): what the command printed
+--   fixed_by (text): the next similar command that succeeded in the same session: npm test after npm test, pytest after pytest
+--   edits_between (text): files that were changed in between
+--   minutes (number): how many minutes passed until then
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
+-- :since (since) = 30d: from when
+-- :program = %: only commands that begin with this; % is any command
 -- filters: until=started_at project=session_id session=session_id
 -- example: ctxdb query failing_commands -p since 2025-01-01 -p program npm
-WITH run AS NOT MATERIALIZED ( -- without "cd somewhere &&": what is run, and not where
+WITH run AS NOT MATERIALIZED ( -- without "cd somewhere &&", which says only where it ran
   SELECT u.*, CASE WHEN trim(u.target) LIKE 'cd %&& %' THEN ltrim(substr(u.target, instr(u.target, '&& ') + 3)) ELSE ltrim(u.target) END || ' ' AS line
   FROM tool_uses u
   WHERE u.name IN ('Bash', 'PowerShell')
 ),
 failed AS (
   SELECT r.id, r.started_at, r.session_id, r.turn_id, r.target, r.result_text,
-    -- Two words where the second looks like a subcommand (npm test), else one (pytest tests/).
+    -- Two words if the second looks like a subcommand (npm test), else one (pytest tests/).
     CASE WHEN second <> '' AND second NOT GLOB '*[^a-z:]*' THEN first || ' ' || second ELSE first END || ' ' AS program
   FROM (
     SELECT r.*, substr(r.line, 1, instr(r.line, ' ') - 1) AS first,

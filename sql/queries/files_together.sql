@@ -1,13 +1,13 @@
 -- Which files change together: pairs that the same requests changed?
---   together: requests that changed both
---   path: one file
---   other_path: the other
---   share: of the requests that changed the first, the share that changed the other too, 0 to 1
---   sessions: sessions in which it happened
---   project: name of the project
---   last_at: when last
--- :path = %: only pairs with files whose path ends like this; % is any
--- :least = 2: at least so many times
+--   together (number): human requests that changed both files
+--   path (path, about): one file
+--   other_path (path): the other file
+--   share (share): the share of the requests that changed the first file and also changed the other, 0 to 1
+--   sessions (number): sessions in which both were changed
+--   project (text): name of the project
+--   last_at (time): when both were last changed
+-- :path = %: only pairs with a file of this path, or of these last parts; % is any file
+-- :least = 2: only pairs that changed together at least so many times
 -- :limit = 50: how many pairs
 -- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query files_together -p least 1
@@ -20,7 +20,7 @@ times AS MATERIALIZED (SELECT project_id, path, count(*) AS turns FROM changed G
 SELECT count(*) AS together, a.path, b.path AS other_path, round(1.0 * count(*) / n.turns, 2) AS share, count(DISTINCT a.session_id) AS sessions,
   p.name AS project, max(a.started_at) AS last_at
 FROM changed a
--- Without a path each pair is shown once, with one it is shown from that file's side.
+-- Without :path, each pair is shown once. With :path, that file is the first of the pair.
 JOIN changed b ON b.turn_id = a.turn_id AND b.project_id IS a.project_id AND CASE WHEN :path = '%' THEN a.path < b.path ELSE a.path <> b.path END
 JOIN times n ON n.project_id IS a.project_id AND n.path = a.path
 LEFT JOIN projects p ON p.id = a.project_id

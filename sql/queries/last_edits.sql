@@ -1,15 +1,15 @@
--- Who last edited this file: which session, because of what?
---   timestamp: when, newest first
---   path: the file
---   operation: create, write, edit, notebook_edit or delete
---   lines_added: lines added
---   lines_removed: lines removed
---   prompt: the human request that led to it
---   project: name of the project
---   title: the session's title
---   agent_id: the agent that did it, NULL for the main thread
---   session_id: the session
---   turn_id: that request
+-- Who last edited this file: which session, and what led to it?
+--   timestamp (time): when it happened; newest first
+--   path (path, about): the file
+--   operation (text, always): create, write, edit, notebook_edit or delete
+--   lines_added (number): lines added
+--   lines_removed (number): lines removed
+--   prompt (text, about): the human request that led to it
+--   project (text): name of the project
+--   title (text, about): the session's title
+--   agent_id (id, detail): the agent that did it; NULL for the main thread
+--   session_id (id, always): the session
+--   turn_id (id, detail): the row of turns for this request
 -- :path: a path, or its last parts: src/app.py, app.py
 -- :limit = 5: how many edits
 -- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id

@@ -1,12 +1,12 @@
 -- What did the agent ask, and what was the answer?
---   asked_at: when, newest first
---   project: name of the project
---   question: the question
---   options: the answers it offered
---   answer: the answer that was given, NULL without one
---   status: ok when it was answered
---   session_id: the session
---   turn_id: the human request during which it was asked
+--   asked_at (time): when it was asked; newest first
+--   project (text): name of the project
+--   question (text, about): the question
+--   options (text): the answers that were offered
+--   answer (text, outcome): the answer that was given; NULL if there was none
+--   status (text): ok if it was answered
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request during which it was asked
 -- filters: since=asked_at project=session_id session=session_id
 -- example: ctxdb query questions --limit 20
 SELECT u.started_at AS asked_at, p.name AS project, json_extract(q.value, '$.question') AS question,

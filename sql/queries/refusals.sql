@@ -1,11 +1,11 @@
--- What do people and rules refuse: which calls, and for what reason?
---   started_at: when, newest first
---   project: name of the project
---   tool: the tool
---   target: what it was about
---   reason: what the person said, NULL without a word
---   session_id: the session
---   turn_id: the human request
+-- What do people and rules refuse: which calls, and for which reason?
+--   started_at (time): when it was refused; newest first
+--   project (text): name of the project
+--   tool (text): the tool
+--   target (text, about): what the call was about
+--   reason (text, outcome): what the person said; NULL if nothing was said
+--   session_id (id, always): the session
+--   turn_id (id, detail): the human request
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query refusals --limit 20
 SELECT u.started_at, p.name AS project, u.name AS tool, u.target, r.text AS reason, u.session_id, u.turn_id

@@ -1,13 +1,13 @@
--- Which files does a session read again and again: what could be in CLAUDE.md, or is too large?
---   path: the file
---   most_in_a_session: reads of it in the session that read it most
---   reads: reads in all
---   sessions: sessions that read it
---   result_bytes: size of what was read, all reads together
---   project: name of the project
---   last_read_at: when last
--- :since (time) = 30d: from when
--- :least = 2: reads in one session
+-- Which files does one session read again and again, because they are too large or not in CLAUDE.md?
+--   path (path, about): the file
+--   most_in_a_session (number): the most reads of it in a single session
+--   reads (number): all reads of it
+--   sessions (number): sessions that read it
+--   result_bytes (bytes): size of what all reads returned together
+--   project (text): name of the project
+--   last_read_at (time): when it was last read
+-- :since (since) = 30d: from when
+-- :least = 2: at least so many reads in one session
 -- :limit = 30: how many files
 -- filters: until=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query repeated_reads -p since 2025-01-01 -p least 1

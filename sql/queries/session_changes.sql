@@ -1,16 +1,16 @@
 -- What did a session change: each file with its edits and lines?
---   path: the file, below the project's folder where it is there
---   edits: times it was changed
---   created: 1 when the session created it
---   lines_added: lines added
---   lines_removed: lines removed
---   reads: times it was read
---   by_agents: edits of these that subagents made
---   first_edit_at: first change
---   last_edit_at: last change
---   prompts: the requests that led to it
---   session_id: the session
--- :session = last: beginning of the session's id, its slug, or last
+--   path (path, about): the file; its path below the project's folder if it is in there
+--   edits (number): times it was changed
+--   created (number): 1 if the session created it
+--   lines_added (number): lines added
+--   lines_removed (number): lines removed
+--   reads (number): times it was read
+--   by_agents (number): how many of the edits subagents made
+--   first_edit_at (time, detail): when it was first changed
+--   last_edit_at (time): when it was last changed
+--   prompts (text): the human requests that led to the edits
+--   session_id (id, always): the session
+-- :session (session) = last: beginning of the session's id, its slug, or last
 -- example: ctxdb query session_changes -p session 8e52
 WITH one AS (
   SELECT id FROM sessions

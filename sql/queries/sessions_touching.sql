@@ -1,14 +1,14 @@
 -- Which sessions read or changed this file or folder?
---   last_touched_at: when last, newest first
---   project: name of the project
---   title: the session's title
---   reads: times it was read
---   edits: times it was changed
---   lines_added: lines added
---   lines_removed: lines removed
---   files: how many files of that path
---   first_touched_at: when first
---   session_id: the session
+--   last_touched_at (time): when it was last read or changed; newest first
+--   project (text): name of the project
+--   title (text, about): the session's title
+--   reads (number): times it was read
+--   edits (number): times it was changed
+--   lines_added (number): lines added
+--   lines_removed (number): lines removed
+--   files (number): how many files of that path it read or changed
+--   first_touched_at (time, detail): when it was first read or changed
+--   session_id (id, always): the session
 -- :path: a path, or its last parts: src/app.py, app.py, src
 -- filters: since=last_touched_at project=session_id session=session_id
 -- example: ctxdb query sessions_touching -p path src/sync.ts

@@ -1,14 +1,14 @@
 -- Which slash commands and skills are used, how often, and what do they cost?
---   name: the command or skill
---   kind: command (a person typed it) or skill (the model chose it)
---   uses: how often
---   sessions: in how many sessions
---   cost_usd: cost of the requests that a command began, in USD; NULL when none has a price, and for skills, which are part of a request
---   last_used_at: when last
---   example: the last one with its arguments
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
--- :since (time) = 90d: from when
+--   name (text): the command or skill
+--   kind (text): command (a person typed it) or skill (the model chose it)
+--   uses (number): how many times it was used
+--   sessions (number): how many sessions used it
+--   cost_usd (money, always): cost in USD of the requests that the command began; NULL if none has a price, and for skills, which are part of another request
+--   last_used_at (time): when it was last used
+--   example (text): the last use, with its arguments
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+-- :since (since) = 90d: from when
 -- filters: until=turns.started_at,tool_uses.started_at project=turns.session_id,tool_uses.session_id session=turns.session_id,tool_uses.session_id
 -- example: ctxdb query slash_commands -p since 2025-01-01
 SELECT substr(t.prompt, 1, instr(replace(t.prompt, char(10), ' ') || ' ', ' ') - 1) AS name, 'command' AS kind, count(*) AS uses, count(DISTINCT t.session_id) AS sessions,

@@ -1,24 +1,24 @@
 -- What did I do since yesterday, by project?
---   project: name of the project, the busiest first
---   sessions: sessions that were active
---   turns: human requests
---   asked: what was asked, in order; what was asked again is counted
---   files_changed: files that were changed
---   files: their names
---   commits: what was committed
---   pull_requests: pull requests that were made or named
---   cost_usd: cost in USD of what was billed in that time; NULL when no request has a price
---   hours: time the agent spent on the requests
---   last_active_at: when last
---   requests_unpriced: requests without a price: not in the cost
---   requests_not_final: requests whose output count is a lower bound
---   repo_path: the folder of the project, or of the repository whose worktree it is
--- :since (time) = yesterday: from when
--- :until (time) = now: until when
+--   project (text): name of the project; the busiest is first
+--   sessions (number): sessions that were active
+--   turns (number): human requests
+--   asked (text): what was asked, in order; repeated requests are counted
+--   files_changed (number): files that were changed
+--   files (text): the names of these files
+--   commits (text): the commits that were made
+--   pull_requests (text): pull requests that were created or named
+--   cost_usd (money, always): cost in USD of what was billed in that time; NULL if no request has a price
+--   hours (number): how many hours the agent spent on the requests
+--   last_active_at (time): the last activity
+--   requests_unpriced (number, detail): requests without a price; the cost does not include them
+--   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   repo_path (path): the folder of the project; for a worktree, the folder of its repository
+-- :since (since) = yesterday: from when
+-- :until (until) = now: until when
 -- filters: project=turns.session_id,_costs.session_id,files_touched.session_id,git_operations.session_id,commits.session_id session=turns.session_id,_costs.session_id,files_touched.session_id,git_operations.session_id,commits.session_id
 -- example: ctxdb query standup -p since 2026-10-01
--- Not all is of a turn: a session that begins with an approved plan has none, and yet it costs and commits.
-WITH placed AS MATERIALIZED ( -- two projects may have one name
+-- Some work belongs to no turn: a session that begins with an approved plan has no turn, but it costs and commits.
+WITH placed AS MATERIALIZED ( -- two projects can have the same name
   SELECT s.id AS session_id, p.name AS project, p.repo_path FROM sessions s JOIN projects p ON p.id = s.project_id
 ),
 asked AS MATERIALIZED (

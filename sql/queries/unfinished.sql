@@ -1,14 +1,14 @@
 -- Which sessions stopped in the middle: a call without a result, a result or prompt without an answer, an interruption?
---   ended_at: last message, newest first
---   project: name of the project
---   title: the session's title
---   stopped_at: call (no result), result (no answer), prompt (no answer), interruption or API error
---   what: the calls, the prompt or the error
---   last_prompt: what was asked last
---   resume: how to go on, NULL where the transcript is deleted
---   session_id: the session
---   turn_id: the last request
--- :since (time) = 30d: from when
+--   ended_at (time): last message; newest first
+--   project (text): name of the project
+--   title (text, about): the session's title
+--   stopped_at (time): where it stopped: call (no result), result (no answer), prompt (no answer), interruption or API error
+--   what (text, outcome): the calls, the prompt or the error
+--   last_prompt (text): the last human request
+--   resume (text): the command that resumes it; NULL if the transcript is deleted
+--   session_id (id, always): the session
+--   turn_id (id, detail): the last request
+-- :since (since) = 30d: from when
 -- filters: until=ended_at project=session_id session=session_id
 -- example: ctxdb query unfinished -p since 2025-01-01
 WITH last AS MATERIALIZED (
@@ -20,7 +20,7 @@ WITH last AS MATERIALIZED (
   FROM sessions s
   WHERE s.ended_at >= :since
 ),
--- A reply may call several tools at once: the result of one of them can be the last line.
+-- A reply can call several tools at once, and the result of one of them can be the last line.
 reply AS MATERIALIZED (
   SELECT l.id, m.kind, coalesce(a.api_message_id, '') AS api_message_id, a.id AS message_id
   FROM last l

@@ -1,13 +1,13 @@
--- What was looked up on the web, and because of what?
---   started_at: when, newest first
---   project: name of the project
---   tool: WebSearch or WebFetch
---   target: what was searched for, or the page
---   status: how it ended
---   result: the beginning of what came back
---   prompt: the human request that led to it
---   session_id: the session
---   turn_id: that request
+-- What was looked up on the web, and what led to it?
+--   started_at (time): when it happened; newest first
+--   project (text): name of the project
+--   tool (text): WebSearch or WebFetch
+--   target (text, about): the search, or the page
+--   status (text): how the call ended
+--   result (text): the beginning of the result
+--   prompt (text, about): the human request that led to it
+--   session_id (id, always): the session
+--   turn_id (id, detail): the row of turns for this request
 -- :text = %: only searches and pages with this text
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query web_searches --limit 20

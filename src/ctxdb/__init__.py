@@ -1,7 +1,7 @@
 """Claude Code transcripts in one SQLite database.
 
-The database is the product: its tables and views are the public interface. This package only
-fills it, and the functions in here may change in any release.
+The database is the product: its tables and views are the public interface. This package fills it,
+and its functions may change in any release.
 """
 
 from __future__ import annotations

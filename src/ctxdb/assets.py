@@ -1,8 +1,8 @@
-"""Find migrations/ and sql/, which live at the top of the repository and inside the wheel.
+"""Find migrations/ and sql/, which are at the top of the repository and inside the wheel.
 
-They are looked for next to this file and not through importlib.resources: an editable install
-copies them into site-packages once and never again, while ``__file__`` still points at the
-checkout, where the live ones are.
+They are looked for next to this file and not through importlib.resources. An editable install
+copies them into site-packages only once, while ``__file__`` points at the checkout, where the
+current ones are.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def asset_dir(name: AssetName, package: Path = _PACKAGE) -> Path:
-    """Return the folder of that name, from the wheel if this is one, else from the checkout.
+    """Return the folder of that name: of the wheel if this is one, else of the checkout.
 
-    Glob for what you want in it (``[0-9]*.sql``): pip leaves a ``__pycache__`` there.
+    Select the files in it by pattern (``[0-9]*.sql``): pip leaves a ``__pycache__`` there.
     """
     installed = package / "_assets" / name
     if installed.is_dir():
         return installed
-    # src/ctxdb -> the checkout. The pyproject.toml beside it keeps us from taking some stranger's
-    # folder that happens to be called sql/ two levels above site-packages.
+    # src/ctxdb -> the checkout. Without a pyproject.toml beside it, a folder called sql/ two levels
+    # above site-packages belongs to another program.
     checkout = package.parents[1]
     if (checkout / "pyproject.toml").is_file() and (checkout / name).is_dir():
         return checkout / name

@@ -1,4 +1,4 @@
-"""Where the database is and where the transcripts are.
+"""Find out where the database is and where the transcripts are.
 
 Each setting is taken from the first of these that has it:
 
@@ -13,8 +13,8 @@ Each setting is taken from the first of these that has it:
 4. the default: ``$XDG_DATA_HOME/ctxdb/ctxdb.db`` (``~/.local/share/ctxdb/ctxdb.db``), and
    ``~/.claude/projects`` with ``~/.config/claude/projects``.
 
-A root that does not exist is no error here: a disk may be unmounted, and of the two default roots
-most people have one.
+A root that does not exist is not an error here: a disk may be unmounted, and most people have only
+one of the two default roots.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SETTINGS = ("db", "roots")
 
 
 class Config(NamedTuple):
-    """What every command needs to know. Paths are absolute; nothing in here was looked up."""
+    """What every command needs to know. Paths are absolute, and need not exist."""
 
     db_path: Path
-    roots: tuple[str, ...]  # strings: os.scandir gives names back as it was given them
+    roots: tuple[str, ...]  # not Path: os.scandir returns names of the type that it was given
 
 
 def load(
@@ -44,7 +44,7 @@ def load(
     roots: Sequence[Path] | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """Return the settings in force, given what the command line says."""
+    """Return the settings; `db` and `roots` are those of the command line."""
     path = config_file(environ)
     settings = _read(path)
     return Config(
@@ -70,7 +70,8 @@ def _db_path(
         path = _absolute(value, settings_path.parent)
     else:
         path = data_dir(environ) / "ctxdb.db"
-    if not path.name:
+    # Every command comes through here, so none leaves a lock file beside the folder.
+    if path.is_dir() and not path.is_symlink():
         raise UsageError(f"{path}: a folder cannot be the database; name a file")
     return path
 
@@ -98,31 +99,31 @@ def _roots(
 
 
 def config_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the configuration file would be."""
+    """Return the path of the configuration file, which need not exist."""
     return _xdg(environ, "XDG_CONFIG_HOME", "~/.config") / "ctxdb" / "config.toml"
 
 
 def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder that the default database and the demo live in."""
+    """Return the folder of the default database and of the demo."""
     return _xdg(environ, "XDG_DATA_HOME", "~/.local/share") / "ctxdb"
 
 
 def _read(path: Path) -> Mapping[str, object]:
     if path.is_fifo():
-        raise ConfigError(path, "a pipe cannot be read again and again; make it a file")
+        raise ConfigError(path, "a pipe can be read only once; make it a file")
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as e:
         raise ConfigError(path, e.strerror or str(e)) from e
-    import tomllib  # most people have no such file
+    import tomllib  # most people have no configuration file, so this is not needed
 
     try:
         settings = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as e:
         raise ConfigError(path, f"not valid TOML: {e}") from e
-    # A misspelt setting that is silently ignored would index the wrong folders.
+    # If a misspelt setting were ignored, the wrong folders would be read.
     for name in settings:
         if name not in SETTINGS:
             raise ConfigError(path, f"unknown setting {name!r}; there are: {', '.join(SETTINGS)}")
@@ -146,15 +147,15 @@ def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:
 def _absolute(path: Path | str, base: Path | None = None) -> Path:
     try:
         expanded = Path(path).expanduser()
-    except RuntimeError as e:  # ~nobody
+    except RuntimeError as e:  # ~user, without such a user
         raise UsageError(f"{path}: {e}") from e
     if "\0" in str(expanded):
-        raise UsageError(f"{path!r}: no path holds a NUL")
+        raise UsageError(f"{path!r}: a path cannot contain NUL")
     if not expanded.is_absolute():
         try:
             expanded = (base or Path.cwd()) / expanded
         except FileNotFoundError:
             why = "the working folder no longer exists; give a full path"
             raise UsageError(f"{path}: {why}") from None
-    # Not resolve(): whether the database is a symbolic link is for the store to judge.
+    # Not resolve(): lock.refuse_unsafe refuses a database that is a symbolic link.
     return Path(os.path.abspath(expanded))  # noqa: PTH100

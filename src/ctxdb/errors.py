@@ -1,4 +1,4 @@
-"""Everything that can go wrong in a way a person can do something about.
+"""Everything that can go wrong and that a person can do something about.
 
 ::
 
@@ -11,12 +11,13 @@
         ├── NoDatabase                      nothing has been synced yet
         ├── NotOurDatabase                  a SQLite file that ctxdb did not make, or no SQLite file
         ├── NewerSchema                     made by a newer ctxdb than this one
+        ├── OldDatabase                     made before the tables got their present columns
         ├── DamagedDatabase                 SQLite cannot read it
-        └── UnsafeDatabase                  someone else's file, or a symbolic link
+        └── UnsafeDatabase                  another user's file, or a symbolic link
 
-Each carries its facts as attributes and says them in one line, which is all that the command line
-prints. No message quotes transcript text: a path and an offset are enough to find it.
-Anything else that escapes is a bug and keeps its traceback.
+Each error carries its facts as attributes. Its message is one line, and the command line prints
+only that. No message quotes transcript text: a path and an offset are enough to find it. Any other
+exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-# SQLite's result codes for what the machine did, not what our SQL did: locked, table locked,
+# SQLite's result codes for problems of the machine, not of our SQL: locked, table locked,
 # read-only, I/O error, corrupt, full, cannot open, protocol, not a database.
 _MACHINE_CODES = frozenset({5, 6, 8, 10, 11, 13, 14, 15, 26})
 
@@ -62,7 +63,7 @@ class LockHeld(CtxdbError):
     def __init__(self, db_path: os.PathLike[str] | str, pid: int | None, version: str = "") -> None:
         who = "another process" if pid is None else f"process {pid}"
         running = f" (ctxdb {version})" if version else ""
-        self.is_daemon = version.endswith(" daemon")  # which does not end, and reads what is new
+        self.is_daemon = version.endswith(" daemon")  # it does not end, and reads what is new
         if self.is_daemon:
             text = f"{who}{running} is already running and keeps {db_path} up to date"
         else:
@@ -74,7 +75,7 @@ class LockHeld(CtxdbError):
 
 
 class IncompleteInstallation(CtxdbError):
-    """A folder that ships with ctxdb is not there."""
+    """A folder that comes with ctxdb is missing."""
 
     def __init__(self, name: str, looked_in: Iterable[os.PathLike[str] | str]) -> None:
         places = ", ".join(str(place) for place in looked_in)
@@ -85,7 +86,7 @@ class IncompleteInstallation(CtxdbError):
 
 
 class DatabaseError(CtxdbError):
-    """A database that cannot be used as it is; `path` says which, `why` the reason."""
+    """A database that cannot be used; `path` is its path and `why` the reason."""
 
     def __init__(self, path: os.PathLike[str] | str, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -101,7 +102,7 @@ class NoDatabase(DatabaseError):
 
 
 class NotOurDatabase(DatabaseError):
-    """A file that ctxdb did not make; it is left alone."""
+    """A file that ctxdb did not make. It is not changed."""
 
     def __init__(
         self, path: os.PathLike[str] | str, why: str = "this is not a ctxdb database"
@@ -110,7 +111,7 @@ class NotOurDatabase(DatabaseError):
 
 
 class NewerSchema(DatabaseError):
-    """Made by a newer ctxdb: `unknown` names the migrations this one has never heard of."""
+    """Made by a newer ctxdb; `unknown` names the migrations that this one does not know."""
 
     def __init__(self, path: os.PathLike[str] | str, unknown: Iterable[str]) -> None:
         self.unknown = tuple(unknown)
@@ -121,17 +122,38 @@ class NewerSchema(DatabaseError):
         )
 
 
+class OldDatabase(DatabaseError):
+    """Made by an earlier version with other tables; `gone` names sources that no longer exist.
+
+    Without them it cannot be made again, so it stays as it is.
+    """
+
+    def __init__(self, path: os.PathLike[str] | str, gone: Iterable[str] = ()) -> None:
+        self.gone = tuple(gone)
+        why = "made by an earlier version of ctxdb"
+        if self.gone:
+            first, *others = self.gone
+            more = f" and {len(others):,} more" if others else ""
+            why += (
+                f", and it cannot be made again: {first}{more} is gone or was rewritten;"
+                " it is left as it is: keep it, and sync into another file with --db FILE"
+            )
+        else:
+            why += "; `ctxdb sync` makes it again from its transcripts"
+        super().__init__(path, why)
+
+
 class DamagedDatabase(DatabaseError):
     """SQLite cannot read the file."""
 
 
 class UnsafeDatabase(DatabaseError):
-    """Someone else could read or swap this file; it is neither read nor written."""
+    """Another user could read or replace this file, so it is neither read nor written."""
 
 
 def is_of_the_machine(error: BaseException) -> bool:
-    """Whether an error tells of the machine or of other programs, not of what was to be stored."""
-    code = getattr(error, "sqlite_errorcode", None)  # sqlite3 itself is not imported for this
+    """Whether the machine or another program caused an error, not the data to be stored."""
+    code = getattr(error, "sqlite_errorcode", None)  # so that sqlite3 need not be imported
     if code is not None:
         return code & 0xFF in _MACHINE_CODES
     return isinstance(error, CtxdbError | OSError)

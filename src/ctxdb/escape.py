@@ -1,41 +1,41 @@
-r"""Text from transcripts, made fit for a terminal.
+r"""Make text from transcripts safe to print on a terminal.
 
-Whatever stands in a transcript may have been written by a web page: an escape sequence could set
-the clipboard or repaint the screen, a direction mark could make one command look like another.
-So nothing is printed before it has been through here. What cannot be seen is spelt out
-(``\x1b``, ``\u202e``), which also says that it was there.
+A web page may have written any text in a transcript. An escape sequence could set the clipboard or
+repaint the screen, and a direction mark could make one command look like another. So all text goes
+through this module before it is printed. Invisible characters are replaced by their escapes
+(``\x1b``, ``\u202e``), which also shows that they were there.
 """
 
 from __future__ import annotations
 
-# Not "printable" to Python, yet harmless and common in ordinary writing: the joiners that emoji,
-# Persian and the scripts of India are written with, and the spaces of other scripts.
+# Python does not call these printable, but they are harmless and common: the joiners of emoji,
+# Persian and the scripts of India, and the spaces of other scripts.
 _JOINERS = "\u200c\u200d"
 _SPACES = "\u00a0\u2002\u2003\u2009\u202f\u3000"
 _ELLIPSIS = "…"
 
 
 def printable(text: str) -> str:
-    """Return text for one line of a terminal: what could move the cursor or hide is spelt out."""
+    """Return text for one line of a terminal, with escapes for all that is not printable."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else _spelt(c) for c in text)
+    return "".join(c if c.isprintable() else _escaped(c) for c in text)
 
 
 def safe(text: str) -> str:
-    """Return text for several lines of a terminal: as printable, but lines and tabs stay."""
+    """Return text for several lines of a terminal: as `printable`, but line ends and tabs stay."""
     if text.isprintable():
         return text
     text = text.replace("\r\n", "\n")
-    return "".join(c if c.isprintable() or c in "\n\t" else _spelt(c) for c in text)
+    return "".join(c if c.isprintable() or c in "\n\t" else _escaped(c) for c in text)
 
 
 def one_line(text: str) -> str:
-    """Return text for a cell: runs of white space become one space, the rest as printable."""
+    """Return text for a cell: as `printable`, and runs of white space become one space."""
     return printable(" ".join(text.split()))
 
 
-def _spelt(char: str) -> str:
+def _escaped(char: str) -> str:
     if char in _JOINERS:
         return char
     if char in _SPACES:
@@ -44,14 +44,14 @@ def _spelt(char: str) -> str:
 
 
 def width(text: str) -> int:
-    """How many columns of a terminal the (printable) text takes."""
+    """How many columns of a terminal a printable text takes."""
     if text.isascii():
         return len(text)
     return sum(map(_char_width, text))
 
 
 def clip(text: str, columns: int) -> str:
-    """Return text in at most so many columns, with an ellipsis where something was cut off."""
+    """Return text in at most so many columns, with an ellipsis if it was cut."""
     if width(text) <= columns:
         return text
     if columns <= 1:
@@ -60,13 +60,13 @@ def clip(text: str, columns: int) -> str:
 
 
 def clip_path(path: str, columns: int) -> str:
-    """Return a path in at most so many columns; its end says more than its beginning."""
+    """Return a path in at most so many columns, cut at its beginning."""
     if width(path) <= columns:
         return path
     if columns <= 1:
         return _ELLIPSIS[:columns]
     tail = _head(path[::-1], columns - 1)[::-1]
-    # Whole folder names where that costs little: …/src/app.py reads better than …c/src/app.py.
+    # Drop a part of a folder name if it is short: …/src/app.py reads better than …c/src/app.py.
     slash = tail.find("/")
     if 0 < slash <= len(tail) // 3:
         tail = tail[slash:]
@@ -91,7 +91,7 @@ def _char_width(char: str) -> int:
 
     if unicodedata.east_asian_width(char) in "WF":
         return 2
-    # Marks that sit on the letter before, joiners, and the vowels of Hangul written apart.
+    # Marks on the letter before, joiners, and Hangul vowels that are written separately.
     if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
         return 0
     return 1

@@ -1,4 +1,4 @@
-"""Times, money and counts as people read them, everywhere the same."""
+"""Write times, money and counts for people, in the same way everywhere."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-EXACT_BELOW = 10_000  # tokens up to here are shown as they are
+EXACT_BELOW = 10_000  # smaller amounts are written in full
 
 
 def moment(timestamp: str | None) -> datetime | None:
-    """A timestamp of a transcript as local time; None for anything else."""
+    """A timestamp of a transcript as local time, or None if it is not one."""
     if not timestamp:
         return None
     from datetime import datetime
@@ -28,19 +28,19 @@ def moment(timestamp: str | None) -> datetime | None:
 
 
 def day_and_time(timestamp: str | None) -> str:
-    """2026-08-24 22:43, local; empty where there is none."""
+    """2026-08-24 22:43, in local time; empty without a timestamp."""
     at = moment(timestamp)
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
 def clock(timestamp: str | None) -> str:
-    """22:43:22, local."""
+    """22:43:22, in local time; empty without a timestamp."""
     at = moment(timestamp)
     return "" if at is None else f"{at:%H:%M:%S}"
 
 
 def period(start: str | None, end: str | None) -> str:
-    """2026-08-24 22:43 to 23:10; both days where it takes more than one."""
+    """2026-08-24 22:43 to 23:10, with both days if they differ."""
     first, last = moment(start), moment(end)
     if first is None:
         return ""
@@ -51,7 +51,7 @@ def period(start: str | None, end: str | None) -> str:
 
 
 def milliseconds_between(start: str | None, end: str | None) -> int | None:
-    """How long it took, as far as that is known."""
+    """The time between two timestamps, or None if it is not known."""
     first, last = moment(start), moment(end)
     if first is None or last is None or last < first:
         return None
@@ -59,7 +59,7 @@ def milliseconds_between(start: str | None, end: str | None) -> int | None:
 
 
 def money(value: float) -> str:
-    """$3.41, $1,204, and enough digits of what is less than a cent."""
+    """$3.41, $1,204, or $0.0012 for less than a cent."""
     sign = "-" if value < 0 else ""
     size = abs(value)
     if size >= 1000:

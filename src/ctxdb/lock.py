@@ -1,9 +1,10 @@
 """One writer per database.
 
-The lock is an flock on ``<database>.lock``: the kernel drops it when the process dies, however it
-dies, so there is never a stale one to clean up. The file itself stays (removing it would let two
-processes lock two different files of the same name) and says who holds the lock: ``pid version``.
-The daemon adds that word. They are for people; only the flock counts.
+The lock is an flock on ``<database>.lock``. The kernel releases it when the process ends, however
+it ends, so a stale lock never has to be cleaned up. The file itself stays (if it were removed, two
+processes could lock two different files of the same name). It names the process that holds the
+lock: ``pid version``, and after that ``daemon`` if it is one. This text is for people; only the
+flock decides who may write.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ import fcntl
 import os
 import stat
 import time
-import weakref
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ctxdb import __version__
-from ctxdb.errors import CtxdbError, LockHeld, UnsafeDatabase
+from ctxdb.errors import CtxdbError, LockHeld, NotOurDatabase, UnsafeDatabase
+from ctxdb.mounts import shared_file_system_of
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
 
-ORPHAN_SECONDS = 2.0
+ORPHAN_SECONDS = 15.0  # a busy machine may not run a process for a while
 
 
 class Writer(NamedTuple):
-    """Who holds a lock, as the lock file says."""
+    """The process that holds a lock, as the lock file names it."""
 
     pid: int
     version: str
@@ -39,16 +40,20 @@ class WriterLock:
 
     def __init__(self, db_path: Path, *, role: str = "") -> None:
         self.db_path = db_path
-        self.role = role  # told to whoever finds it held
+        self.role = role  # written into the lock file, after the version
         self.path = lock_path(db_path)
         self._fd: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock, or raise LockHeld."""
+        """Take the lock, or raise LockHeld.
+
+        A path that cannot be a database is refused before a lock file is made beside it.
+        """
         if self._fd is not None:
             raise RuntimeError("this lock is already held")
-        _check_file_system(self.db_path)
-        # The database and its side files hold transcripts: nobody else looks into a folder we make.
+        refuse_unsafe(self.db_path)
+        _refuse_shared_file_system(self.db_path)
+        # The database and the files beside it hold transcripts, so a new folder is private.
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as e:
@@ -62,7 +67,7 @@ class WriterLock:
             except BaseException:
                 os.close(fd)
                 raise
-            os.close(fd)  # somebody removed the file meanwhile
+            os.close(fd)  # the file was removed meanwhile: lock the new one
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()} {__version__} {self.role}".rstrip().encode() + b"\n", 0)
@@ -74,7 +79,7 @@ class WriterLock:
 
     @property
     def is_kept(self) -> bool:
-        """True while the file that is locked is the one that others would lock."""
+        """True while the locked file is the one that other processes would lock."""
         return self._fd is not None and self._is_still_there(self._fd)
 
     def release(self) -> None:
@@ -106,15 +111,15 @@ class WriterLock:
                 except BlockingIOError:
                     writer = _parse(os.pread(fd, 100, 0))
                     pid, version = writer or (None, "")
-                    # What a process forked just before it was killed lets go when it first runs.
+                    # A process that was forked just before its parent was killed still has the
+                    # lock; it closes it when it first runs.
                     if pid is None or is_alive(pid) or time.monotonic() > give_up:
                         raise LockHeld(self.db_path, pid, version) from None
                     time.sleep(0.01)
                 else:
                     return
         except OSError as e:
-            # Some network file systems have no locks. Two writers would still not corrupt the
-            # database, SQLite sees to that, but there SQLite has no locks either.
+            # Some network file systems have no locks. Then SQLite has none either.
             raise CtxdbError(f"{self.path}: cannot be locked: {e.strerror}") from e
 
     def _is_still_there(self, fd: int) -> bool:
@@ -123,7 +128,7 @@ class WriterLock:
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError:
-            return True  # its folder cannot be looked into: nobody else gets at it either
+            return True  # its folder cannot be read, so no other process can replace it
 
     def __enter__(self) -> Self:
         self.acquire()
@@ -138,19 +143,24 @@ class WriterLock:
         self.release()
 
 
-# Shared between machines. Others that inotify cannot watch (9p, FUSE) belong to this machine alone.
-SHARED = frozenset(
-    {"afs", "ceph", "cifs", "coda", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
-    | {"ocfs2", "smb2", "smb3", "smbfs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs"}
-)
+def refuse_unsafe(db_path: Path) -> None:
+    """Raise if something is at this path that must not be used as the database."""
+    try:
+        found = db_path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as e:
+        raise CtxdbError(f"{db_path}: {e.strerror}") from e
+    if stat.S_ISLNK(found.st_mode):
+        raise UnsafeDatabase(db_path, "is a symbolic link; name the file itself")
+    if not stat.S_ISREG(found.st_mode):
+        raise NotOurDatabase(db_path, "is not a regular file")
+    if found.st_uid != os.geteuid() and os.geteuid() != 0:
+        raise UnsafeDatabase(db_path, "belongs to another user")
 
 
-def _check_file_system(db_path: Path) -> None:
-    """Writers and readers share memory beside the database, which two machines cannot."""
-    from ctxdb.daemon.mounts import file_system_of
-
-    kind = file_system_of(str(db_path))
-    if kind in SHARED:
+def _refuse_shared_file_system(db_path: Path) -> None:
+    if kind := shared_file_system_of(str(db_path)):
         raise CtxdbError(
             f"{db_path}: is on a network file system ({kind}), where SQLite can damage it;"
             " keep it on a disk of this machine: --db FILE or CTXDB_DB"
@@ -158,15 +168,15 @@ def _check_file_system(db_path: Path) -> None:
 
 
 def lock_path(db_path: Path) -> Path:
-    """Return the lock file of that database."""
+    """Return the path of a database's lock file."""
     return db_path.with_name(db_path.name + ".lock")
 
 
 def current_writer(db_path: Path) -> Writer | None:
-    """Return who is writing to that database, as far as one can tell without touching the lock.
+    """Return the process that is writing to a database, or None.
 
-    A reader that tried the lock could make a writer that starts at the same moment believe that
-    it is taken. So this goes by what the holder wrote, and whether that process lives and holds it.
+    This does not try the lock: a writer that starts at the same moment would find it taken. It
+    reads the lock file, and checks that the named process lives and holds the lock.
     """
     try:
         writer = _parse(lock_path(db_path).read_bytes()[:100])
@@ -178,28 +188,32 @@ def current_writer(db_path: Path) -> Writer | None:
 
 
 def holds_lock(db_path: Path, writer: Writer) -> bool:
-    """True when that process really holds the lock.
+    """Whether that process really holds the lock.
 
-    One that was killed has left its number in the file, which may be another process's by now.
+    A process that was killed has left its number in the file, and the number may be in use again.
     """
     try:
         inode = os.stat(lock_path(db_path)).st_ino  # noqa: PTH116
         with open("/proc/locks", encoding="ascii", errors="replace") as file:  # noqa: PTH123
             rows = file.read().splitlines()
     except OSError:
-        return True  # no such list here: the words in the lock file must do
-    held = (row.split()[4:6] for row in rows if "FLOCK" in row)
-    return any(pid == str(writer.pid) and place.endswith(f":{inode}") for pid, place in held)
+        return True  # macOS has no such list: trust the lock file
+    for row in rows:
+        match row.split():
+            case [_, "FLOCK", _, _, pid, place, *_]:
+                if pid == str(writer.pid) and place.endswith(f":{inode}"):
+                    return True
+    return False
 
 
 def is_alive(pid: int) -> bool:
-    """Whether there is a process of that number."""
+    """Whether there is a process with that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # and not ours
+        pass  # it is another user's
     return True
 
 
@@ -211,9 +225,9 @@ def _parse(text: bytes) -> Writer | None:
     return None
 
 
-# A forked worker inherits the descriptor, and with it the lock: if this process were killed, the
-# orphan would keep the database locked. So children close it; that does not unlock it here.
-_held: weakref.WeakSet[WriterLock] = weakref.WeakSet()
+# A forked worker inherits the descriptor, and with it the lock. If this process were killed, the
+# worker would keep the database locked. So workers close it; that does not unlock it here.
+_held: set[WriterLock] = set()
 
 
 def _close_in_child() -> None:

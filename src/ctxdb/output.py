@@ -1,25 +1,58 @@
-"""What every command prints with: data to standard output, all else to standard error."""
+"""Print to standard output and standard error, in colours where the terminal has them.
+
+Data goes to standard output, everything else to standard error.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from ctxdb.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Painter = Callable[[str, str], str]  # gives a text (the second argument) a colour (the first)
 
 
-class Report(Protocol):
-    """What a command prints, for people or for programs."""
+class Result(Protocol):
+    """What a command found out, for people or for programs."""
 
     def as_dict(self) -> Mapping[str, object]:
-        """Return it as data."""
+        """Return it as data with stable names."""
 
     def lines(self) -> Iterable[str]:
-        """Return it as text."""
+        """Return it as lines of text."""
+
+
+class ByteLimit:
+    """The number of bytes that a command may print; None: any number."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self.is_reached = False
+        self._left = most
+
+    def reserve(self, text: str) -> None:
+        """Keep room for a text that is printed in any case."""
+        if self._left is not None:
+            self._left -= _size(text)
+
+    def within(self, texts: Iterable[str]) -> Iterator[str]:
+        """Pass texts on until one does not fit; no text is cut."""
+        for text in texts:
+            if self._left is not None:
+                self._left -= _size(text)
+                if self._left < 0:
+                    self.is_reached = True
+                    return
+            yield text
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def say(text: str) -> None:
@@ -28,40 +61,67 @@ def say(text: str) -> None:
 
 
 def say_bytes(data: bytes) -> None:
-    """Print bytes as they are: a shell must get a path unchanged."""
+    """Print bytes unchanged, so that a shell gets the exact path."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data + b"\n")
     sys.stdout.buffer.flush()
 
 
 def note(text: str) -> None:
-    """Print a line that is not data."""
+    """Print a line that is not data. If the terminal is gone, the line is lost."""
     sys.stdout.flush()
-    sys.stderr.write(printable(text) + "\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        raise
+    except OSError:
+        return
 
 
-def show(report: Report, *, as_json: bool) -> None:
-    """Print a report to standard output."""
+def print_result(result: Result, *, as_json: bool) -> None:
+    """Print a result to standard output."""
     if as_json:
         import json
 
-        # ASCII only: no control character and no half of a surrogate pair gets through. JSON would
-        # leave DEL alone.
-        say(json.dumps(report.as_dict(), indent=2).replace("\x7f", "\\u007f"))
+        # The JSON is plain ASCII, so no control character and no lone surrogate is printed. json
+        # does not escape DEL.
+        say(json.dumps(result.as_dict(), indent=2).replace("\x7f", "\\u007f"))
         return
-    for line in report.lines():
+    for line in result.lines():
         say(printable(line))
 
 
-@contextmanager
-def telling_candidates() -> Iterator[None]:
-    """List the sessions that may be meant, before the reason is told in one line."""
-    from ctxdb.session.find import NoSuchSession
+def terminal_columns() -> int:
+    """How many columns the terminal of standard output has."""
+    import shutil  # 4 ms that `ctxdb sync` with nothing new does not need
 
-    try:
-        yield
-    except NoSuchSession as e:
-        for candidate in e.candidates:
-            note(candidate.line())
-        raise
+    return shutil.get_terminal_size().columns
+
+
+_COLOUR_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "prompt": "1;36",
+    "found": "1;33",
+}
+
+
+def painted(colour: str, text: str) -> str:
+    """The text in that colour; the text itself must be safe already."""
+    return f"\x1b[{_COLOUR_CODES[colour]}m{text}\x1b[0m" if text else text
+
+
+def unpainted(_: str, text: str) -> str:
+    """The text without colour."""
+    return text
+
+
+def painter_for(stream: TextIO) -> Painter:
+    """`painted` for a terminal with colours, unless NO_COLOR is set; else `unpainted`."""
+    on = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return painted if on else unpainted

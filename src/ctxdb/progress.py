@@ -1,47 +1,48 @@
-"""A progress bar on standard error, for people who watch.
+"""Draw a progress bar on standard error.
 
 ::
 
     Reading transcripts ━━━━━━━━━━╌╌╌╌╌╌╌╌╌╌  50%  125 of 250 MB  41 MB/s  0:03 left
 
-One line, redrawn in place and wiped at the end, so that nothing of it stays above the report.
-It counts bytes, not files: transcripts differ in size by a factor of ten thousand. In a pipe, in a
-log or on a terminal that cannot redraw a line there is none at all.
+It is one line that is redrawn in place, and erased at the end. It counts bytes, not files, because
+transcripts differ in size by a factor of ten thousand. There is no bar in a pipe, in a log, or on a
+terminal that cannot redraw a line.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING, Protocol, TextIO
+
+from ctxdb.output import terminal_columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-FIRST_DRAW_SECONDS = 0.3  # a sync with nothing new is over by then: no flicker
+FIRST_DRAW_SECONDS = 0.3  # a sync with nothing new has ended by then, so it shows no bar
 REDRAW_SECONDS = 0.1
-RATE_HALF_LIFE_SECONDS = 3.0  # recent speed counts most: the last files may be slow ones
+RATE_HALF_LIFE_SECONDS = 3.0  # recent speed counts most, because files differ in speed
 BAR_COLUMNS = 24
 ERASE_TO_END = "\x1b[K"
 GREEN, PLAIN = "\x1b[32m", "\x1b[0m"
 
 
 class Progress(Protocol):
-    """What a long job tells while it works. A job may start() again for its next stage."""
+    """What a long job reports to. A job may call start() again for its next stage."""
 
     def start(self, total_bytes: int, what: str) -> None:
         """Begin a stage of so many bytes; `what` is shown before the bar."""
 
     def advance(self, n: int) -> None:
-        """Count `n` more bytes as done. Cheap enough to be called for every batch."""
+        """Count `n` more bytes as done. This is cheap enough to call for every batch."""
 
     def finish(self) -> None:
-        """Wipe the bar. Safe to call at any time, any number of times."""
+        """Erase the bar. Safe to call at any time, any number of times."""
 
 
 class NullProgress:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
     def start(self, total_bytes: int, what: str) -> None:
         """Do nothing."""
@@ -62,7 +63,7 @@ class TerminalProgress:
         *,
         color: bool = True,
         clock: Callable[[], float] = time.monotonic,
-        columns: Callable[[], int] = lambda: shutil.get_terminal_size().columns,
+        columns: Callable[[], int] = terminal_columns,
     ) -> None:
         self._stream = stream
         self._color = color
@@ -91,11 +92,11 @@ class TerminalProgress:
         if self._running and now >= self._next_draw:
             self._next_draw = now + REDRAW_SECONDS
             self._measure(now)
-            self._drawn = True  # first: Ctrl-C may come while it is drawn
+            self._drawn = True  # before it is drawn: Ctrl-C may come in between
             self._write("\r" + self._line() + ERASE_TO_END)
 
     def finish(self) -> None:
-        """Wipe the bar."""
+        """Erase the bar."""
         if self._drawn:
             self._write("\r" + ERASE_TO_END)
         self._drawn = False
@@ -111,7 +112,7 @@ class TerminalProgress:
         self._measured_at, self._measured_done = now, self._done
 
     def _line(self) -> str:
-        # Claude Code goes on writing while we read, so there can be more than was announced.
+        # Claude Code may write while its files are read, so there can be more than at the start.
         total = max(self._total, self._done)
         part = self._done / total if total else 1.0
         unit, size = _unit(total)
@@ -137,13 +138,13 @@ class TerminalProgress:
             self._stream.write(text)
             self._stream.flush()
         except OSError:
-            self._running = False  # the terminal is gone; the job goes on without it
+            self._running = False  # the terminal is gone; the job goes on
 
 
 def progress_on(
     stream: TextIO, *, quiet: bool = False, environ: Mapping[str, str] = os.environ
 ) -> Progress:
-    """Return a bar if somebody watches `stream`, else one that stays silent."""
+    """Return a bar if `stream` is a terminal that can show one, else a NullProgress."""
     if quiet or not stream.isatty() or environ.get("TERM", "dumb") == "dumb":
         return NullProgress()
     color = not environ.get("NO_COLOR")
@@ -151,22 +152,22 @@ def progress_on(
 
 
 def _columns_of(stream: TextIO) -> int:
-    # Of this stream: shutil asks standard output, which may be a pipe while we draw elsewhere.
+    # Ask this stream: shutil asks standard output, which may be a pipe.
     try:
         columns = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         columns = 0
-    return columns or shutil.get_terminal_size().columns
+    return columns or terminal_columns()
 
 
 def human_bytes(n: int) -> str:
-    """Return a size as people write it: 512 B, 3.1 kB, 250 MB."""
+    """Return a size for people: 512 B, 3.1 kB, 250 MB."""
     unit, size = _unit(n)
     return f"{_amount(n, size)} {unit}"
 
 
 def clock_time(seconds: float) -> str:
-    """Return a length of time as a clock shows it: 0:03, 12:40, 1:02:03."""
+    """Return a duration as a clock shows it: 0:03, 12:40, 1:02:03."""
     minutes, s = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{s:02}" if hours else f"{minutes}:{s:02}"

@@ -14,11 +14,11 @@ from typing import Any
 from zlib import crc32
 
 from ctxdb.claude.human_text import content_text, human_parts, queued_turn, turn_kind, user_kind
-from ctxdb.claude.records import Call, Fact, Message, Record, Result, Skip
 from ctxdb.claude.side_data import attachment_parts, event_record, side_data, system_parts
-from ctxdb.claude.token_counts import usage_rows
+from ctxdb.claude.token_counts import usage_lines
 from ctxdb.claude.tools import notice_facts, read_call, read_result, result_facts
 from ctxdb.claude.values import base64_size, dict_of, dump, text_of, time_of
+from ctxdb.rows import AgentFact, Message, Record, Skip, ToolUse
 
 THREADED = frozenset(("user", "assistant", "system", "attachment"))
 
@@ -105,14 +105,14 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     synthetic = model == "<synthetic>" or entry.get("isApiErrorMessage") is True
     record.kind = "synthetic" if synthetic else "assistant"
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
-        record.usage = usage_rows(entry, message)
+        record.usage = usage_lines(entry, message)
         record.block_keys = _block_key(content[0])
         record.data = side_data(entry, message, [])
         return
     texts: list[str] = []
     thoughts: list[str] = []
-    calls: list[Call] = []
-    results: list[Result] = []
+    calls: list[ToolUse] = []
+    results: list[ToolUse] = []
     subtypes: set[str] = set()
     if type(content) is str:
         texts.append(content)
@@ -142,7 +142,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.thinking = "\n\n".join(thoughts) or None
     record.calls = calls or None
     record.results = results or None
-    record.usage = usage_rows(entry, message)
+    record.usage = usage_lines(entry, message)
     record.block_keys = _block_keys(content)
     record.data = side_data(entry, message, [])
 
@@ -171,8 +171,8 @@ def _user(entry: dict[str, Any], record: Message) -> None:
         if type(block) is dict and block.get("type") == "tool_result":
             _one_result(entry, message, block, record)
             return
-    results: list[Result] = []
-    facts: list[Fact] = []
+    results: list[ToolUse] = []
+    facts: list[AgentFact] = []
     has_result = False
     at = record.timestamp or ""
     blocks = content if type(content) is list else []
@@ -278,25 +278,25 @@ def _threaded(
         wrapper is not None or in_agent_file or agent is not None or get("isSidechain") is True
     )
     what = entry["type"]
+    line_type = outer["type"]
     record = Message(
-        start,
-        length,
-        outer["type"],
-        version or "",
-        text_of(get("uuid")),
-        text_of(get("parentUuid")),
-        session,
-        agent,
-        at,
-        wrapper is not None,
-        text_of(forked.get("messageUuid")) if forked else None,
-        text_of(forked.get("sessionId")) if forked else None,
-        get("sessionKind") == "bg",
-        what,
-        None,
-        "",
-        1 if sidechain else 0,
+        uuid=text_of(get("uuid")),
+        session_id=session,
+        agent_id=agent,
+        type=what,
+        timestamp=at,
+        is_sidechain=1 if sidechain else 0,
+        version=version,
+        byte_start=start,
+        byte_length=length,
+        line_type=line_type,
+        said_session=session,
+        said_parent=text_of(get("parentUuid")),
+        is_background=get("sessionKind") == "bg",
     )
+    if forked:
+        record.forked_from = text_of(forked.get("messageUuid"))
+        record.forked_session = text_of(forked.get("sessionId"))
     record.cwd = cwd
     record.git_branch = branch
     record.slug = slug
@@ -325,15 +325,15 @@ def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
     call = text_of(entry.get("parentToolUseID")) or ""
     prompt = text_of(data.get("prompt"))
     # With its time: an agent that is resumed has lines below several calls, the first started it.
-    fact = Fact(agent, "progress", call, record.timestamp or "", kind="task", prompt=prompt)
+    fact = AgentFact(agent, "progress", call, record.timestamp or "", kind="task", prompt=prompt)
     record.facts = [*(record.facts or ()), fact]
     return record
 
 
-def normalize(
+def read_entry(
     entry: dict[str, Any], start: int, length: int, line: bytes, in_agent_file: bool
 ) -> Record:
-    """The record of one object of a transcript. `line` is the object's own bytes."""
+    """The row of one object of a transcript. `line` is the object's own bytes."""
     what = entry.get("type")
     if type(what) is str:
         if what in THREADED:

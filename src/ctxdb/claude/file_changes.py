@@ -9,7 +9,7 @@ from __future__ import annotations
 from difflib import SequenceMatcher
 from typing import Any
 
-from ctxdb.claude.values import dump, text_of
+from ctxdb.claude.values import text_of
 
 # Beyond this many line pairs a diff of the middle is not worth its time: all of it is changed.
 MAX_PAIRS = 4_000_000
@@ -25,7 +25,7 @@ _OPERATIONS = {
     "DeleteFile": "delete",
 }
 
-FileCall = tuple[str | None, str | None, int | None, int | None]
+FileCall = tuple[str | None, str, int | None, int | None]
 
 
 def line_count(text: str) -> int:
@@ -67,11 +67,11 @@ def _edit_lines(edit: dict[str, Any]) -> tuple[int, int] | None:
     return None
 
 
-def call_file(name: str, fields: dict[str, Any]) -> FileCall:
-    """(path, operation, lines added, lines removed) by the call alone."""
+def call_file(name: str, fields: dict[str, Any]) -> FileCall | tuple[()]:
+    """(path, operation, lines added, lines removed) by the call alone; () if it touches no file."""
     operation = _OPERATIONS.get(name)
     if operation is None:
-        return None, None, None, None
+        return ()
     path = text_of(fields.get("file_path")) or text_of(fields.get("notebook_path"))
     path = path or text_of(fields.get("path"))
     if name == "Write":
@@ -111,8 +111,10 @@ def _patch_lines(patch: Any) -> tuple[int, int] | None:
 _CREATED = ("File created successfully", "New file created")
 
 
-def result_file(detail: dict[str, Any], text: str) -> str | None:
-    """JSON [path, operation, added, removed] of what a good result says of the file, or None."""
+def result_file(
+    detail: dict[str, Any], text: str
+) -> tuple[str | None, str | None, int | None, int | None]:
+    """(path, operation, lines added, lines removed), as a good result says them."""
     path = text_of(detail.get("filePath"))
     operation: str | None = None
     lines = _patch_lines(detail.get("structuredPatch"))
@@ -127,7 +129,5 @@ def result_file(detail: dict[str, Any], text: str) -> str | None:
         content, original = detail.get("content"), detail.get("originalFile")
         if lines is None and type(content) is str and type(original) is str:
             lines = line_diff(original, content)
-    if path is None and operation is None and lines is None:
-        return None
     added, removed = lines or (None, None)
-    return dump([path, operation, added, removed])
+    return path, operation, added, removed

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ctxdb.claude.human_text import content_text, human_parts
-from ctxdb.claude.records import Event, Fact, Snapshot
 from ctxdb.claude.tools import notice_facts
 from ctxdb.claude.values import (
     byte_length,
@@ -21,6 +20,9 @@ from ctxdb.claude.values import (
     text_of,
     time_of,
 )
+from ctxdb.rows import Event
+
+Snapshot = tuple[str, int, str | None]  # path, version, time
 
 # Keys of user and assistant lines that say something a view needs.
 _KEPT = frozenset(
@@ -226,19 +228,18 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
     if any(key in data for key in _PRIVATE):
         data = dump_without_base64(_without_private(entry))
     record = Event(
-        start,
-        length,
-        name or "",
-        text_of(entry.get("version")) or "",
-        text_of(entry.get("sessionId")),
-        name,
-        subtype,
-        at,
-        data,
-        hashed,
+        type=name,
+        subtype=subtype,
+        timestamp=at,
+        data=data,
+        byte_start=start,
+        byte_length=length,
+        line_hash=hashed,
+        version=text_of(entry.get("version")) or "",
+        said_session=text_of(entry.get("sessionId")),
     )
     if "parentUuid" in entry:
-        record.uuid, record.parent_uuid = text_of(entry.get("uuid")), text_of(entry["parentUuid"])
+        record.uuid, record.said_parent = text_of(entry.get("uuid")), text_of(entry["parentUuid"])
     if name == "summary":
         leaf, summary = text_of(entry.get("leafUuid")), text_of(entry.get("summary"))
         if leaf and summary:
@@ -246,8 +247,5 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
     elif name in ("file-history-snapshot", "file-history-delta"):
         record.snapshots = snapshots_of(entry)
     elif name == "queue-operation":
-        facts: list[Fact] | None = notice_facts(
-            content_text(entry.get("content")) or None, at or ""
-        )
-        record.facts = facts
+        record.facts = notice_facts(content_text(entry.get("content")) or None, at or "")
     return record

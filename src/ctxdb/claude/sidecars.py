@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
-from ctxdb.claude import Fact
 from ctxdb.claude.values import int_of, text_of
 from ctxdb.files.identity import open_regular
 from ctxdb.files.parse import tame
+from ctxdb.rows import AgentFact
 
 MAX_BYTES = 4 << 20
 
@@ -33,13 +33,14 @@ def _read(path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_meta(path: str, agent_id: str, run_id: str | None) -> list[Fact]:
+def read_meta(path: str, agent_id: str, run_id: str | None) -> list[AgentFact]:
     """What is known of an agent from its file's place and from the meta.json beside it."""
-    facts = [Fact(agent_id, "file", "", "", kind="workflow" if run_id else "task", run_id=run_id)]
+    kind = "workflow" if run_id else "task"
+    facts = [AgentFact(agent_id, "file", kind=kind, run_id=run_id)]
     meta = _read(path.removesuffix(".jsonl") + ".meta.json")
     if meta:
         facts.append(
-            Fact(
+            AgentFact(
                 agent_id,
                 "meta",
                 text_of(meta.get("toolUseId")) or "",

@@ -1,15 +1,15 @@
 """Token counts of one assistant line (docs/costs.md R0, R2, R6, R7, R10).
 
 A line only tells what it knows; which line of a request wins is decided over all of them, in the
-store. Rows follow the columns of `_usage_lines` after `message_id`.
+`settle`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ctxdb.claude.records import UsageRow
 from ctxdb.claude.values import float_of, int_of, text_of
+from ctxdb.rows import UsageLine
 
 MAX_COUNT = 2_000_000  # tokens; more in one request is a fault of the writer
 
@@ -44,60 +44,69 @@ def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
 
 
 def request_key(session: str | None, message: str, request: str | None, at: str | None) -> str:
-    """What makes a request one request (R2); without a message id it is the line's own entry."""
+    """What makes a request one request (R2); without a message id it is the line's own entry.
+
+    The message id comes first, so that all requests of a message are found by their beginning.
+    """
     if request is not None:
         return f"{message}|{request}"
     if message.startswith("msg_"):
-        return f"{session}|{message}"
-    return f"{session}|{message}|{at}"
+        return f"{message}||{session}"
+    return f"{message}||{session}|{at}"
 
 
-def usage_rows(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageRow] | None:
+def usage_lines(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageLine] | None:
     """Rows of the request and of its advisor calls; None when the line is not of a request (R0)."""
     usage = message.get("usage")
     model = message.get("model")
     if type(usage) is not dict or type(model) is not str or not model or model == "<synthetic>":
         return None
     get = usage.get
-    tokens = counters(usage)
-    prompt = tokens[0] + tokens[2] + tokens[3] + tokens[4]
-    final = 1 if message.get("stop_reason") else 0
-    background = 1 if entry.get("sessionKind") == "bg" else 0
+    is_final = 1 if message.get("stop_reason") else 0
+    is_background = 1 if entry.get("sessionKind") == "bg" else 0
     tier = text_of(get("service_tier"))
     geo = text_of(get("inference_geo"))
+    request = _counted(usage, model)
+    lines = [request]
     iterations = get("iterations")
-    advisors: list[UsageRow] = []
     largest = 0
     if type(iterations) is list:
         for call in iterations:
             if type(call) is not dict:
                 continue
-            own = counters(call)
-            size = own[0] + own[2] + own[3] + own[4]
-            if call.get("type") == "advisor_message":
+            kind = call.get("type")
+            if kind == "advisor_message":
                 name = text_of(call.get("model")) or text_of(entry.get("advisorModel")) or model
-                nth = len(advisors) + 1
-                advisors.append(
-                    (nth, background, name, *own, size, None, 0, tier, None, geo, final, None)
-                )
-            elif call.get("type") == "message":
-                largest = max(largest, size)
+                advisor = _counted(call, name)
+                advisor.part = len(lines)
+                lines.append(advisor)
+            elif kind == "message":
+                largest = max(largest, _counted(call, model).prompt_tokens)
+    for line in lines:
+        line.service_tier, line.inference_geo = tier, geo
+        line.has_stop_reason, line.is_background = is_final, is_background
+    request.prompt_tokens = largest or request.prompt_tokens
     details = get("output_tokens_details")
     thinking = details.get("thinking_tokens") if type(details) is dict else None
+    request.thinking_tokens = None if thinking is None else count(thinking)
     server = get("server_tool_use")
+    if type(server) is dict:
+        request.web_search_requests = count(server.get("web_search_requests"))
+    request.speed = text_of(get("speed"))
     cost = entry.get("costUSD")
-    request = (
-        0,
-        background,
-        model,
-        *tokens,
-        largest or prompt,
-        None if thinking is None else count(thinking),
-        count(server.get("web_search_requests")) if type(server) is dict else 0,
-        tier,
-        text_of(get("speed")),
-        geo,
-        final,
-        None if cost is None else float_of(cost),
+    request.cost_reported_usd = None if cost is None else float_of(cost)
+    return lines
+
+
+def _counted(usage: dict[str, Any], model: str) -> UsageLine:
+    """The counters of one call, and the size of its prompt (R7)."""
+    read_in, written, short, long, cached = counters(usage)
+    return UsageLine(
+        model=model,
+        input_tokens=read_in,
+        output_tokens=written,
+        cache_write_5m_tokens=short,
+        cache_write_1h_tokens=long,
+        cache_read_tokens=cached,
+        prompt_tokens=read_in + short + long + cached,
     )
-    return [request, *advisors]

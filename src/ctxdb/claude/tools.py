@@ -1,7 +1,7 @@
 """Tool calls and tool results: names, targets, outcomes.
 
-A call and its result stand on different lines, often in different files, so each is read alone
-here; what needs both (exit code 0, duration, the file that was touched) is joined in the store.
+A call and its result are on different lines, often in different files, so each is read alone here.
+What needs both (exit code 0, duration, the file that was touched) follows in rules/calls.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 
 from ctxdb.claude.file_changes import call_file, result_file
 from ctxdb.claude.git_output import git_operations
-from ctxdb.claude.records import Call, Fact, Result
 from ctxdb.claude.values import (
     base64_size,
     byte_length,
@@ -22,6 +21,7 @@ from ctxdb.claude.values import (
     int_of,
     text_of,
 )
+from ctxdb.rows import AgentFact, ToolUse
 
 # Names that Claude Code has changed since; the value is today's.
 RENAMED = {
@@ -99,7 +99,7 @@ def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
     return None
 
 
-def read_call(block: dict[str, Any]) -> Call | None:
+def read_call(block: dict[str, Any]) -> ToolUse | None:
     """A tool_use or server_tool_use block; None when it has no id to be known by."""
     tool_use_id = text_of(block.get("id"))
     if tool_use_id is None:
@@ -111,19 +111,14 @@ def read_call(block: dict[str, Any]) -> Call | None:
     server = None
     if raw_name.startswith("mcp__"):
         server = raw_name[5:].partition("__")[0] or None
-    path, operation, added, removed = call_file(name, fields)
-    return Call(
-        tool_use_id,
-        name,
-        raw_name,
-        server,
-        dump_without_base64(_NO_FIELDS if tool_input is None else tool_input),
-        target_of(name, fields),
-        path,
-        operation,
-        added,
-        removed,
-        text_of(fields.get("prompt")) if name == "Agent" else None,
+    return ToolUse(
+        tool_use_id=tool_use_id,
+        name=name,
+        raw_name=raw_name,
+        mcp_server=server,
+        input=dump_without_base64(_NO_FIELDS if tool_input is None else tool_input),
+        target=target_of(name, fields),
+        call_file=call_file(name, fields),
     )
 
 
@@ -179,7 +174,7 @@ def _milliseconds(detail: dict[str, Any]) -> int | None:
     return None
 
 
-def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | None:
+def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | None:
     """A tool_result block with the line's toolUseResult; None when it names no call."""
     tool_use_id = text_of(block.get("tool_use_id"))
     if tool_use_id is None:
@@ -195,36 +190,46 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> Result | Non
     size = int_of(fields.get("persistedOutputSize")) if path else None
     match = _EXIT_CODE.match(head) if head.startswith("E") else None
     goes_on = fields.get("backgroundTaskId") or head.startswith(_IN_BACKGROUND)
-    return Result(
-        tool_use_id,
-        _status(head, detail, denial, is_error=is_error),
-        1 if is_error else 0,
-        int(match.group(1)) if match else None,
-        0 if goes_on or fields.get("returnCodeInterpretation") else 1,
-        head or None,
-        byte_length(head) if size is None else size,
-        path,
-        _milliseconds(fields) if fields else None,
-        result_file(fields, head) if not is_error else None,
-        git_operations(fields["gitOperation"]) if "gitOperation" in fields else None,
+    result = ToolUse(
+        tool_use_id=tool_use_id,
+        status=_status(head, detail, denial, is_error=is_error),
+        is_error=1 if is_error else 0,
+        exit_code=int(match.group(1)) if match else None,
+        exit_code_unknown=1 if goes_on or fields.get("returnCodeInterpretation") else None,
+        result_text=head or None,
+        result_bytes=byte_length(head) if size is None else size,
+        result_path=path,
+        tool_ms=_milliseconds(fields) if fields else None,
+        git=git_operations(fields["gitOperation"]) if "gitOperation" in fields else None,
     )
+    if not is_error:
+        (
+            result.file_path,
+            result.file_operation,
+            result.file_lines_added,
+            result.file_lines_removed,
+        ) = result_file(fields, head)
+    return result
 
 
-def result_facts(result: Result, detail: Any, at: str) -> list[Fact] | None:
+def result_facts(result: ToolUse, detail: Any, at: str) -> list[AgentFact] | None:
     """What a result says of the agents it started, in its toolUseResult or, without one, in words.
 
     Any tool can print these words: they tell of an agent that is known, and make none.
     """
     tool_use_id = result.tool_use_id
     if type(detail) is not dict:
-        found = _LAUNCHED.match(result.text) if result.text and result.text[0] == "A" else None
-        return [Fact(found[1], "notice", tool_use_id, at, status="launched")] if found else None
+        text = result.result_text
+        found = _LAUNCHED.match(text) if text and text.startswith("A") else None
+        if found is None:
+            return None
+        return [AgentFact(found[1], "notice", tool_use_id, at, status="launched")]
     status = detail.get("status")
     known = {"completed": "completed", "async_launched": "launched"}
     ended = known.get(status) if type(status) is str else None
     if agent_id := text_of(detail.get("agentId")):
         return [
-            Fact(
+            AgentFact(
                 agent_id,
                 "result",
                 tool_use_id,
@@ -240,7 +245,7 @@ def result_facts(result: Result, detail: Any, at: str) -> list[Fact] | None:
         name = text_of(detail.get("agent_id")) or text_of(detail.get("teammate_id"))
         if name:
             return [
-                Fact(
+                AgentFact(
                     name,
                     "result",
                     tool_use_id,
@@ -259,7 +264,7 @@ def result_facts(result: Result, detail: Any, at: str) -> list[Fact] | None:
         run = next((name for name in re.split(r"[/\\]", folder) if name.startswith("wf_")), None)
     if run and (folder or detail.get("scriptPath") or run.startswith("wf_")):
         run = run if run.startswith("wf_") else f"wf_{run}"
-        return [Fact(run, "workflow", tool_use_id, at, status=ended or "launched")]
+        return [AgentFact(run, "workflow", tool_use_id, at, status=ended or "launched")]
     return None
 
 
@@ -278,14 +283,14 @@ _ENDED = {
 }
 
 
-def notice_facts(text: str | None, at: str) -> list[Fact] | None:
+def notice_facts(text: str | None, at: str) -> list[AgentFact] | None:
     """Ends of agents, as notifications tell them.
 
     Other background tasks look alike: the store takes a notice only for an agent it knows.
     """
     if text is None or "-notification>" not in text:
         return None
-    facts: list[Fact] = []
+    facts: list[AgentFact] = []
     for notice in _NOTICE.finditer(text):
         body = notice.group(1)
         found = _NOTICE_ID.search(body)
@@ -298,5 +303,5 @@ def notice_facts(text: str | None, at: str) -> list[Fact] | None:
         ended = _ENDED.get(status.group(1).strip()) if status else "completed"
         if ended:
             started = call.group(1).strip() if call else ""
-            facts += [Fact(name, "notice", started, at, status=ended) for name in names]
+            facts += [AgentFact(name, "notice", started, at, status=ended) for name in names]
     return facts or None

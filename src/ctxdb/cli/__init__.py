@@ -1,7 +1,7 @@
-"""The commands: one function each, in the order in which ``ctxdb --help`` lists them.
+"""The list of commands, in the order of ``ctxdb --help``.
 
-By name only: a command's module is imported when the command is run, or when its help is wanted.
-A name of two words is a command of a group.
+A command's module is imported only when the command is run, or when its help is shown. A name of
+two words is a command of a group.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMMANDS = {
     "demo": "ctxdb.cli.demo:demo",
     "paths": "ctxdb.cli.status:paths",
 }
-GROUPS = {  # what --help says of a group
+GROUPS = {  # the help of each group
     "daemon": """Keep the database up to date all the time, in the background.
 
     \b
@@ -47,7 +47,7 @@ GROUPS = {  # what --help says of a group
       ctxdb daemon start
       ctxdb daemon status
     """,
-    "prices": """See and change what a million tokens cost. Alone, it lists the prices.
+    "prices": """List and change the prices of tokens. `ctxdb prices` alone lists them.
 
     \b
     Examples:
@@ -56,27 +56,30 @@ GROUPS = {  # what --help says of a group
       ctxdb prices add kimi-k3 --input 0.6 --output 2.5 --cache-read 0.15
     """,
 }
-DEFAULTS = {"prices": "list"}  # what a group does when it is not told
-# Asked all day, so read without Typer, whose import takes as long as their answer.
-EVERYDAY = frozenset({"watch", "status", "path", "query", "search", "show", "export"})
-PAIR_FLAGS = frozenset({"-p", "--param"})
+DEFAULTS = {"prices": "list"}  # the command of a group that is named alone
+# Used all day, so their command lines are parsed without Typer: its import would take as long as
+# the answer.
+EVERYDAY = frozenset({"sync", "watch", "status", "path", "query", "search", "show", "export"})
+PAIR_FLAGS = frozenset({"-p", "--param"})  # these take a name and a value
 
 
 def load(where: str) -> Callable[..., int | None]:
-    """Import what "module:function" names."""
+    """Import the function that "module:function" names."""
     module, _, name = where.partition(":")
     found: Callable[..., int | None] = getattr(import_module(module), name)
     return found
 
 
-def spelt_out(words: list[str]) -> list[str]:
-    """Say which command of a group is meant where only options follow its name."""
+def with_default_command(words: list[str]) -> list[str]:
+    """Add the default command of a group if only options follow the name of the group."""
     place = 0
     while place < len(words) and words[place].startswith("-"):
         place += 2 if words[place] == "--db" else 1
-    if place >= len(words) or words[place] not in DEFAULTS:
-        return words
-    rest = words[place + 1 :]
-    if rest and (not rest[0].startswith("-") or rest[0] in ("-h", "--help")):
-        return words
-    return [*words[: place + 1], DEFAULTS[words[place]], *rest]
+    before, rest = words[:place], words[place:]
+    match rest:
+        case [group, ("-h" | "--help"), *_]:
+            return words
+        case [group, *options] if group in DEFAULTS:
+            if not options or options[0].startswith("-"):
+                return [*before, group, DEFAULTS[group], *options]
+    return words

@@ -1,4 +1,4 @@
-"""`ctxdb watch` and `ctxdb daemon ...`: keeping the database up to date all the time."""
+"""`ctxdb watch` and `ctxdb daemon ...`: keep the database up to date all the time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from ctxdb.cli.common import AsJson
 from ctxdb.cli.declare import Context, Option
+from ctxdb.cli.shared_options import AsJson
 from ctxdb.config import Config, load
 from ctxdb.errors import CtxdbError
 from ctxdb.escape import printable
-from ctxdb.output import note, say, show
+from ctxdb.output import note, print_result, say
 
-# Not common.Roots: a root that is not there yet is waited for.
+# Not shared_options.Roots: the daemon waits for a root that does not exist yet.
 WatchRoots = Annotated[
     list[Path] | None,
     Option(
@@ -33,9 +33,9 @@ def watch(
 ) -> int:
     """Keep the database up to date until stopped, in the foreground.
 
-    What Claude Code writes is in the database a moment later. Ctrl-C ends it, and so does the end
-    of its terminal; without one, SIGHUP makes it look at all files. `ctxdb daemon start` does the
-    same in the background.
+    New lines of transcripts are in the database a moment after Claude Code writes them. Ctrl-C
+    stops it. It also stops when its terminal is closed; without a terminal, SIGHUP makes it check
+    all files. `ctxdb daemon start` does the same in the background.
 
     \b
     Examples:
@@ -62,15 +62,16 @@ def watch(
         announcement.failed(e.exit_code, str(e))
         raise
     if daemon.database.abandoned:
-        # Closing their files would remove the log of the database that took their place.
+        # SQLite would remove the log of the new database when it closes the replaced one.
         os._exit(code)
     return code
 
 
 def start(ctx: Context, root: WatchRoots = None) -> None:
-    """Start the daemon, in the background, until stopped or the machine is.
+    """Start the daemon in the background.
 
-    Returns when it is ready. `ctxdb daemon install` starts it at every login.
+    It runs until it is stopped or the machine is. The command returns when the daemon is ready.
+    `ctxdb daemon install` starts it at every login.
 
     \b
     Examples:
@@ -85,7 +86,7 @@ def start(ctx: Context, root: WatchRoots = None) -> None:
 
 
 def stop(ctx: Context) -> None:
-    """Stop the daemon, when what it is reading is stored.
+    """Stop the daemon after it has stored what it is reading.
 
     \b
     Example:
@@ -98,9 +99,9 @@ def stop(ctx: Context) -> None:
 
 
 def restart(ctx: Context, root: WatchRoots = None) -> None:
-    """Stop the daemon, if it runs, and start it again.
+    """Stop the daemon, if it is running, and start it again.
 
-    Without --root it watches what it was told to watch before, or what the configuration says now.
+    Without --root it watches the folders that it was started with, or those of the configuration.
 
     \b
     Example:
@@ -113,7 +114,7 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
     last = read(config.db_path)
     roots = _given_roots(config, root)
     if last is not None and not last.was_stopped and not root:
-        # Of an older daemon it is not known which of them were given.
+        # An older daemon did not store which of its roots were named on the command line.
         before = last.roots if last.given_roots is None else last.given_roots
         roots = before or roots
     process.stop(config.db_path)
@@ -122,7 +123,7 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
 
 
 def status(ctx: Context, *, as_json: AsJson = False) -> int:
-    """Show how the daemon is. Exits 1 if none is running.
+    """Show the state of the daemon. Exits 1 if none is running.
 
     \b
     Examples:
@@ -131,22 +132,22 @@ def status(ctx: Context, *, as_json: AsJson = False) -> int:
     """
     from ctxdb.daemon.status_words import daemon_report
 
-    report = daemon_report(load(ctx.db).db_path)
-    show(report, as_json=as_json)
-    return 0 if report.running else 1
+    daemon = daemon_report(load(ctx.db).db_path)
+    print_result(daemon, as_json=as_json)
+    return 0 if daemon.running else 1
 
 
 def logs(
     ctx: Context,
     lines: Annotated[
-        int, Option("--lines", "-n", metavar="N", at_least=1, help="How many of the last lines.")
+        int, Option("--lines", "-n", metavar="N", at_least=1, help="Show the last N lines.")
     ] = 50,
     *,
     follow: Annotated[
-        bool, Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+        bool, Option("--follow", "-f", help="Show new lines as they come, until Ctrl-C.")
     ] = False,
 ) -> None:
-    """Show what the daemon has logged. It logs no word of a transcript.
+    """Show the daemon's log. No text of a transcript is in it.
 
     \b
     Examples:
@@ -169,7 +170,7 @@ def install(
     root: WatchRoots = None,
     *,
     show_only: Annotated[
-        bool, Option("--print", help="Print what would be written, and change nothing.")
+        bool, Option("--print", help="Print the file that would be written, and change nothing.")
     ] = False,
 ) -> None:
     """Start the daemon now and at every login, as a systemd user unit or a launchd agent.
@@ -182,13 +183,13 @@ def install(
     from ctxdb.daemon import process, service
 
     config = load(ctx.db, root)
-    unit = service.service_for(config.db_path, _given_roots(config, root))
+    login_service = service.service_for(config.db_path, _given_roots(config, root))
     if show_only:
-        say(unit.text.rstrip("\n"))
+        say(login_service.text.rstrip("\n"))
         return
-    unit.ask()  # before anything is stopped or written
-    process.stop(config.db_path)  # else the service would wait for it
-    for line in unit.install():
+    login_service.ask()  # before anything is stopped or written
+    process.stop(config.db_path)  # else the service would wait for this daemon
+    for line in login_service.install():
         note(line)
 
 
@@ -206,5 +207,5 @@ def uninstall(ctx: Context) -> None:
 
 
 def _given_roots(config: Config, root: list[Path] | None) -> list[str]:
-    """Roots that were asked for here and now; what the configuration says is read at each start."""
+    """The roots of this command line or its environment; the daemon reads those of the config."""
     return list(config.roots) if root or os.environ.get("CLAUDE_CONFIG_DIR") else []

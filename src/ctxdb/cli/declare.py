@@ -1,7 +1,7 @@
-"""How a command says what it takes, without the weight of the library that parses it.
+"""Declare the parameters of a command without importing the library that parses them.
 
-A command is a plain function. Its first parameter is a Context, and every other one is annotated
-with an Option or an Argument; the docstring is its help::
+A command is a plain function. Its first parameter is a Context. Each other parameter is annotated
+with an Option or an Argument. The docstring is the command's help::
 
     def search(
         ctx: Context,
@@ -11,9 +11,9 @@ with an Option or an Argument; the docstring is its help::
         errors: Annotated[bool, Option("--errors", help="Failed calls only.")] = False,
     ) -> int | None:
 
-``typer_app`` makes a Typer command of it, ``plain_call`` reads a plain command line without Typer.
-Types: str, int, float, Path, a Literal, bool for flags, any of them ``| None``, and lists of
-them. What it returns is the exit code, None meaning 0.
+``typer_app`` makes a Typer command from it. ``plain_command_line`` parses a plain command line
+without Typer. The type is str, int, float, Path, a Literal, or bool for a flag; any of them may be
+``| None`` or a list. The function returns the exit code; None means 0.
 """
 
 from __future__ import annotations
@@ -34,11 +34,9 @@ from typing import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Command = "Callable[..., int | None]"
-
 
 class Context(NamedTuple):
-    """What was said before the command's name."""
+    """What the command line has before the command's name."""
 
     db: Path | None = None
 
@@ -56,11 +54,11 @@ class Option:
         complete: str = "",
         default_text: str = "",
     ) -> None:
-        """Declare it.
+        """Declare an option.
 
-        is_folder: a folder that must be there.
-        complete: "module:function" that gives a shell what could stand here. default_text: what
-        --help says of the default, where the default itself does not say it.
+        at_least: the smallest number allowed. is_folder: the value is a folder that must exist.
+        complete: the "module:function" that returns the completions for a shell. default_text: the
+        default as --help shows it, if the default itself is not clear.
         """
         self.flags = flags
         self.help = help
@@ -72,7 +70,7 @@ class Option:
 
 
 class Argument:
-    """A parameter without flags, by its place."""
+    """A parameter without flags, known by its position."""
 
     def __init__(
         self,
@@ -82,7 +80,7 @@ class Argument:
         complete: str = "",
         default_text: str = "",
     ) -> None:
-        """Declare it; the words mean what they mean for an Option."""
+        """Declare an argument; the names mean the same as for an Option."""
         self.metavar = metavar
         self.help = help
         self.complete = complete
@@ -93,8 +91,8 @@ class Parameter(NamedTuple):
     """One parameter of a command, as declared."""
 
     name: str
-    says: Option | Argument
-    annotation: Any  # the type as it was written, `| None` and list included
+    declared: Option | Argument
+    annotation: Any  # the type as written, with `| None` and list
     type: Any  # of one value
     is_list: bool
     is_required: bool
@@ -102,7 +100,7 @@ class Parameter(NamedTuple):
 
 
 def parameters(command: Callable[..., object]) -> list[Parameter]:
-    """What a command takes besides the Context, in order."""
+    """The parameters of a command without the Context, in order."""
     hints = get_type_hints(command, include_extras=True)
     code: types.CodeType = command.__code__
     names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
@@ -114,10 +112,10 @@ def parameters(command: Callable[..., object]) -> list[Parameter]:
     for name in names:
         if get_origin(hints[name]) is not Annotated:
             raise TypeError(f"{command.__name__}: {name} is neither an Option nor an Argument")
-        annotation, says = get_args(hints[name])
+        annotation, declared = get_args(hints[name])
         one, is_list = _value_type(annotation)
-        required = name not in defaults
-        found.append(Parameter(name, says, annotation, one, is_list, required, defaults.get(name)))
+        is_required, default = name not in defaults, defaults.get(name)
+        found.append(Parameter(name, declared, annotation, one, is_list, is_required, default))
     return found
 
 
@@ -125,12 +123,13 @@ def _value_type(annotation: Any) -> tuple[Any, bool]:
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = [part for part in get_args(annotation) if part is not types.NoneType]
     if get_origin(annotation) is list:
-        return get_args(annotation)[0], True
+        (annotation,) = get_args(annotation)
+        return annotation, True
     return annotation, False
 
 
 def join_pairs(words: list[str], pair_flags: frozenset[str]) -> list[str]:
-    """Write `-p NAME VALUE` as `-p NAME=VALUE`: neither parser takes two values repeatedly."""
+    """Write `-p NAME VALUE` as `-p NAME=VALUE`: the parsers take one value per flag."""
     joined: list[str] = []
     rest = iter(words)
     for word in rest:

@@ -1,4 +1,4 @@
-"""`ctxdb demo`: invented transcripts and the database made of them."""
+"""`ctxdb demo`: write invented transcripts and make a database from them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Annotated
 from ctxdb.cli.declare import Argument, Context
 from ctxdb.config import Config, data_dir
 from ctxdb.errors import UsageError
-from ctxdb.output import note, show
+from ctxdb.output import note, print_result
 from ctxdb.progress import progress_on
 
 DEMO_MARK = "README.txt"
 DEMO_MARK_TEXT = """\
 Made by `ctxdb demo` on {today}: invented transcripts in projects/, and demo.db, the database made
-of them. Nothing in here is yours; delete it whenever you like.
+from them. Nothing in this folder is yours. You can delete it at any time.
 """
 
 
@@ -29,10 +29,10 @@ def demo(
         Argument("FOLDER", help="Where to put it.", default_text="~/.local/share/ctxdb/demo"),
     ] = None,
 ) -> None:
-    """Try ctxdb on invented transcripts, in a database of their own.
+    """Try ctxdb on invented transcripts, in a separate database.
 
-    Always the same four projects, up to yesterday: on another day it is made anew. Your own
-    transcripts are neither read nor changed.
+    It always has the same four projects, with sessions up to yesterday. If you run it on another
+    day, it is made again. Your own transcripts are neither read nor changed.
 
     \b
     Example:
@@ -40,12 +40,12 @@ def demo(
       ctxdb --db /tmp/ctxdb-demo/demo.db query sessions_overview
       sqlite3 /tmp/ctxdb-demo/demo.db "select name, count(*) from tool_uses group by name"
     """
-    from ctxdb.cli.status_report import collect
+    from ctxdb.cli.database_status import read_status
     from ctxdb.demo import write_demo
     from ctxdb.ingest.sync import sync as read_new_lines
 
     if ctx.db is not None:
-        raise UsageError("the demo has a database of its own; leave --db out, or name a FOLDER")
+        raise UsageError("the demo makes its own database; leave out --db, or name a FOLDER")
     base = (folder or data_dir() / "demo").absolute()
     today = datetime.now(UTC).date()
     _claim_demo_folder(base, today)
@@ -56,16 +56,16 @@ def demo(
         read_new_lines(config, wait=True, progress=progress, say=note)
     finally:
         progress.finish()
-    note(f"Invented transcripts of {lines} lines are in {config.roots[0]}")
-    show(collect(config), as_json=False)
+    note(f"Invented transcripts of {lines} lines are in {base / 'projects'}")
+    print_result(read_status(config), as_json=False)
     program = _program()
-    note("Ask it something:")
+    note("Try these:")
     for question in ("query daily_usage", "query standup", "search queue", "show last"):
         note(f"  {program} --db {shlex.quote(str(config.db_path))} {question}")
 
 
 def _program() -> str:
-    """What to type to run this program."""
+    """The command that runs this program."""
     if shutil.which("ctxdb"):
         return "ctxdb"
     if Path(sys.argv[0]).name == "__main__.py":

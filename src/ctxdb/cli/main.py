@@ -1,31 +1,38 @@
-"""Where the program begins, and the only place where errors turn into messages and exit codes.
+"""The entry point: run the command line, and turn errors into messages and exit codes.
 
 Exit codes: 0 done, 1 failed with a one-line reason, 2 wrong usage, 3 another process is writing,
-130 interrupted, 141 nobody reads the output any more (as a shell says of SIGPIPE).
+130 interrupted, 141 the program that read the output closed the pipe (as a shell reports SIGPIPE).
+If output cannot be written for another reason (a full disk, a terminal that is gone), that is a
+failure. Notes and messages that cannot be written are lost, and change no exit code.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from ctxdb.cli import PAIR_FLAGS, spelt_out
+from ctxdb.cli import PAIR_FLAGS, with_default_command
 from ctxdb.cli.declare import join_pairs
-from ctxdb.cli.plain_call import plain_call
+from ctxdb.cli.plain_command_line import parse_plain
 from ctxdb.errors import CtxdbError, is_of_the_machine
 from ctxdb.escape import printable
 
-PIPE_CLOSED = 141  # not 1, which would tell of a failure, or in verify of a difference
-COMPLETION = "_CTXDB_COMPLETE"  # a shell asks what could come next
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PIPE_CLOSED = 141  # not 1, which means a failure, or in verify a difference
+COMPLETION = "_CTXDB_COMPLETE"  # set when a shell asks for completions
 
 
 def main() -> NoReturn:
     """Run the command line."""
-    os.umask(0o077)  # whatever we write holds transcripts
+    os.umask(0o077)  # every file that this process makes may hold transcripts
     _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
-        # A title may be in any script, and the terminal's encoding may not: spell it out.
+    streams = (sys.stdout, sys.stderr)  # Typer may put something else in their place
+    for stream in streams:
+        # A title may have characters that the terminal's encoding lacks: they are escaped.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = _run(sys.argv[1:])
@@ -33,51 +40,69 @@ def main() -> NoReturn:
     except CtxdbError as e:
         fail(str(e), e.exit_code)
     except BrokenPipeError:
-        # The reader has seen enough. Python would flush once more at the end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(PIPE_CLOSED)
     except KeyboardInterrupt:
         sys.exit(130)
     except MemoryError:
-        fail("not enough memory; whatever was stored is kept, and `ctxdb sync` goes on from there")
+        fail("not enough memory; what was stored is kept, and `ctxdb sync` goes on from there")
     except UnicodeEncodeError as e:
         if e.reason != "surrogates not allowed":
             raise
-        fail(f"{ascii(e.object)[:200]}: not UTF-8, so that nothing of that name can be stored", 2)
+        fail(f"{ascii(e.object)[:200]}: not UTF-8, so nothing of that name can be stored", 2)
     except OSError as e:
         fail(f"{e.filename}: {e.strerror}" if e.filename and e.strerror else str(e))
     except Exception as e:
         if is_of_the_machine(e):
             fail(f"SQLite: {e}")
         raise
+    finally:
+        _drop_unwritten(streams)
     sys.exit(code)
 
 
 def _open_closed_streams() -> None:
-    """Where a shell has closed a stream (`>&-`), no file of ours may get its number."""
+    """Open the standard streams that a shell has closed (`>&-`), so that no file gets 0, 1 or 2."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
             setattr(sys, name, os.fdopen(fd, "w" if fd else "r"))
 
 
+def _drop_unwritten(streams: Iterable[TextIO]) -> None:
+    """Flush the streams, and drop what they do not take.
+
+    Python flushes them once more at the end. If that fails, it complains and exits with 120.
+    """
+    for stream in streams:
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def _run(words: list[str]) -> int:
-    call = None if COMPLETION in os.environ else plain_call(words)
-    if call is not None:
-        return call.command(call.ctx, **call.arguments) or 0
+    command = None if COMPLETION in os.environ else parse_plain(words)
+    if command is not None:
+        return command.run()
     from ctxdb.cli.typer_app import app
 
     try:
-        app(join_pairs(spelt_out(words), PAIR_FLAGS))
-    except SystemExit as e:  # Typer's way to return
-        if isinstance(e.__context__, BrokenPipeError):  # which it takes for a failure
+        app(join_pairs(with_default_command(words), PAIR_FLAGS))
+    except SystemExit as e:  # Typer returns in this way
+        if isinstance(e.__context__, BrokenPipeError):  # Typer reports it as a failure
             raise e.__context__ from None
         return int(e.code or 0)
+    except OSError as e:  # Typer could not print its message about wrong usage
+        code = getattr(e.__context__, "exit_code", None)
+        if not isinstance(code, int) or isinstance(e.__context__, CtxdbError):
+            raise
+        return code
     return 0
 
 
 def fail(reason: str, exit_code: int = 1) -> NoReturn:
-    """Say in one line why nothing more happens, and leave."""
-    sys.stderr.write(f"Error: {printable(reason)}\n")
-    sys.stderr.flush()
+    """Print the reason in one line, and exit."""
+    with suppress(OSError):  # the exit code reports the failure, too
+        sys.stderr.write(f"Error: {printable(reason)}\n")
+        sys.stderr.flush()
     sys.exit(exit_code)

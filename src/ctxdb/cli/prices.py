@@ -1,4 +1,4 @@
-"""`ctxdb prices`: what a million tokens cost."""
+"""`ctxdb prices ...`: list and change the prices of tokens."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from ctxdb.cli.common import AsJson
 from ctxdb.cli.declare import Argument, Context, Option
+from ctxdb.cli.shared_options import AsJson
 from ctxdb.config import load
 from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.output import note, say
 
-Model = Annotated[str, Argument("MODEL", help="As the price list names it: claude-opus-5.")]
+Model = Annotated[str, Argument("MODEL", help="The name in the price list: claude-opus-5.")]
 Since = Annotated[
-    str | None, Option("--from", metavar="DATE", help="First day on which it holds, in UTC.")
+    str | None, Option("--from", metavar="DATE", help="The first day of the price, in UTC.")
 ]
 Above = Annotated[
     int | None,
     Option("--above", metavar="TOKENS", at_least=0, help="For prompts larger than this."),
 ]
-SHORT = {  # headings of the table; --json and export have the names of the columns
+HEADINGS = {  # of the table; --json and export use the names of the columns
     "effective_from": "from",
     "effective_to": "until",
     "prompt_tokens_gt": "above",
@@ -32,6 +32,8 @@ SHORT = {  # headings of the table; --json and export have the names of the colu
     "fast_multiplier": "fast",
     "us_geo_multiplier": "us",
 }
+# The table has no room for these; export has them.
+NOT_SHOWN = {"source", "confidence", "note"}
 
 
 def list_(
@@ -45,36 +47,33 @@ def list_(
 ) -> None:
     """List prices, in USD per million tokens. `ctxdb prices` alone does the same.
 
-    Of the prices that fit a request those for the largest prompts count, and of these yours before
-    one that came with ctxdb.
+    If several prices fit a request, the one for the largest prompts applies; within that tier, your
+    price comes before the one that came with ctxdb.
 
     \b
     Examples:
       ctxdb prices
       ctxdb prices list --model opus
     """
-    from ctxdb.prices.edit import listed
-    from ctxdb.store.shipped_prices import COLUMNS
+    from ctxdb.prices.price_list import LISTED_COLUMNS, listed
 
-    rows = listed(load(ctx.db).db_path, model)
-    if as_json:
-        _print([*COLUMNS, "origin"], rows, as_json=True)
-        return
-    # Where a price is from and what is to be said of it are long: export has them.
-    shown = [*COLUMNS[:11], "origin"]
-    _print([SHORT.get(name, name) for name in shown], [(*row[:11], row[-1]) for row in rows])
+    prices = listed(load(ctx.db).db_path, model)
+    shown = [name for name in LISTED_COLUMNS if as_json or name not in NOT_SHOWN]
+    headings = shown if as_json else [HEADINGS.get(name, name) for name in shown]
+    rows = [tuple(price[name] for name in shown) for price in prices]
+    _print(headings, rows, as_json=as_json)
 
 
 def missing(ctx: Context, *, as_json: AsJson = False) -> None:
-    """List models in your transcripts that have no price, most used first.
+    """List the models in your transcripts that have no price, most used first.
 
-    Their requests are in no cost.
+    The requests of these models are not part of any cost.
 
     \b
     Example:
       ctxdb prices missing
     """
-    from ctxdb.prices.edit import missing as without_price
+    from ctxdb.prices.price_list import missing as without_price
 
     columns, rows = without_price(load(ctx.db).db_path)
     if rows or as_json:
@@ -83,7 +82,7 @@ def missing(ctx: Context, *, as_json: AsJson = False) -> None:
         note("Every model has a price.")
 
 
-def _print(columns: list[str], rows: list[tuple[object, ...]], *, as_json: bool = False) -> None:
+def _print(columns: list[str], rows: list[tuple[object, ...]], *, as_json: bool) -> None:
     if as_json:
         from ctxdb.query.formats import write_json
 
@@ -106,37 +105,40 @@ def add(
     ctx: Context,
     model: Model,
     *,
-    input_: Annotated[str, Option("--input", metavar="USD", help="A million tokens of input.")],
-    output: Annotated[str, Option("--output", metavar="USD", help="A million tokens of output.")],
+    input_: Annotated[str, Option("--input", metavar="USD", help="For a million tokens of input.")],
+    output: Annotated[
+        str, Option("--output", metavar="USD", help="For a million tokens of output.")
+    ],
     cache_write_5m: Annotated[
         str | None,
-        Option("--cache-write-5m", metavar="USD", help="Written to the 5-minute cache."),
+        Option("--cache-write-5m", metavar="USD", help="For writing to the 5-minute cache."),
     ] = None,
     cache_write_1h: Annotated[
-        str | None, Option("--cache-write-1h", metavar="USD", help="Written to the 1-hour cache.")
+        str | None,
+        Option("--cache-write-1h", metavar="USD", help="For writing to the 1-hour cache."),
     ] = None,
     cache_read: Annotated[
-        str | None, Option("--cache-read", metavar="USD", help="Read from the cache.")
+        str | None, Option("--cache-read", metavar="USD", help="For reading from the cache.")
     ] = None,
     since: Since = None,
     until: Annotated[
         str | None,
-        Option("--until", metavar="DATE", help="First day on which it no longer holds."),
+        Option("--until", metavar="DATE", help="The first day after the price."),
     ] = None,
     above: Above = None,
     fast: Annotated[
         str | None, Option("--fast", metavar="TIMES", help="Multiplier in fast mode.")
     ] = None,
     us: Annotated[
-        str | None, Option("--us", metavar="TIMES", help="Multiplier where it ran in the US only.")
+        str | None, Option("--us", metavar="TIMES", help="Multiplier for inference in the US only.")
     ] = None,
     remark: Annotated[str | None, Option("--note", metavar="TEXT", help="A remark.")] = None,
 ) -> None:
-    """Add a price, or give one of yours another value. Costs change at once.
+    """Add a price, or change one of your prices. Costs change at once.
 
-    Cache prices that are left out keep the ratio to input that the model has; of a model without a
-    price they are those of input. Multipliers that are left out are those the model has (--fast 1
-    ends one). A price that holds from a later day ends the one before it.
+    If you leave out a cache price, it keeps the ratio to input that the model has; for a model
+    without a price it is the price of input. If you leave out a multiplier, it keeps its value
+    (--fast 1 ends it). A price that begins on a later day ends the one before it.
 
     \b
     Examples:
@@ -144,9 +146,9 @@ def add(
       ctxdb prices add claude-opus-5 --input 4 --output 20 --cache-write-5m 5 \\
         --cache-write-1h 8 --cache-read 0.4 --from 2026-12-01
     """
-    from ctxdb.prices.edit import add as add_price
-    from ctxdb.prices.edit import editing, next_tier
-    from ctxdb.prices.rows import BadPrice, read_price
+    from ctxdb.prices.price import BadPrice, read_price
+    from ctxdb.prices.price_list import add as add_price
+    from ctxdb.prices.price_list import editing, next_tier
 
     caches = {
         "cache_write_5m_usd_per_mtok": cache_write_5m,
@@ -176,16 +178,16 @@ def add(
             done = add_price(conn, price, left_out)
             larger = next_tier(conn, price)
     except BadPrice as e:
-        raise UsageError(f"{price.says()}: {e}") from e
-    note(done.says)
+        raise UsageError(f"{price.label()}: {e}") from e
+    note(done.message)
     if larger is not None:
         how = f"--above {larger} changes it"
-        note(f"Prompts above {larger} tokens keep a price of their own; {how}.")
+        note(f"Prompts above {larger} tokens keep their separate price; {how}.")
     if left_out and done.is_known:
-        found = ", ".join(f"{SHORT[name]} {done.price.values[name]:.10g}" for name in left_out)
+        found = ", ".join(f"{HEADINGS[name]} {done.price.values[name]:.10g}" for name in left_out)
         note(f"Cache prices not given keep the ratio to input that the model has: {found}.")
     elif left_out:
-        note("Cache prices that were not given are the price of input.")
+        note("Cache prices that were not given are equal to the price of input.")
 
 
 def remove(
@@ -195,20 +197,21 @@ def remove(
     since: Since = None,
     above: Above = None,
     shipped: Annotated[
-        bool, Option("--shipped", help="Also prices that came with ctxdb; they do not come back.")
+        bool,
+        Option("--shipped", help="Also prices that came with ctxdb; upgrades do not restore them."),
     ] = False,
 ) -> None:
-    """Remove your prices of a model; those that came with ctxdb count again.
+    """Remove your prices of a model. Then those that came with ctxdb apply again.
 
-    Where you name a day, your price before it holds on.
+    If you remove only the price from one day, your price before it applies to that day again.
 
     \b
     Examples:
       ctxdb prices remove kimi-k3
       ctxdb prices remove claude-opus-5 --from 2026-12-01
     """
-    from ctxdb.prices.edit import editing
-    from ctxdb.prices.edit import remove as remove_prices
+    from ctxdb.prices.price_list import editing
+    from ctxdb.prices.price_list import remove as remove_prices
 
     with editing(load(ctx.db).db_path) as conn:
         number = remove_prices(conn, model, since=since, above=above, shipped=shipped)
@@ -218,14 +221,14 @@ def remove(
 def reset(ctx: Context, model: Model) -> None:
     """Go back to the prices of a model that came with ctxdb.
 
-    What you added, edited or removed for it is undone.
+    This undoes everything that you added, edited or removed for the model.
 
     \b
     Example:
       ctxdb prices reset claude-opus-5
     """
-    from ctxdb.prices.edit import editing
-    from ctxdb.prices.edit import reset as reset_prices
+    from ctxdb.prices.price_list import editing
+    from ctxdb.prices.price_list import reset as reset_prices
 
     with editing(load(ctx.db).db_path) as conn:
         number = reset_prices(conn, model)
@@ -236,25 +239,25 @@ def import_(
     ctx: Context,
     file: Annotated[Path, Argument("FILE", help="CSV with the columns that export writes.")],
 ) -> None:
-    """Take in prices from a CSV file; they are yours, and win over those that came with ctxdb.
+    """Import prices from a CSV file. They come before those that came with ctxdb.
 
-    All or nothing: one bad row, and nothing changes. A price of the same model, day and size of
-    prompt is replaced; rows that are in the list already are left as they are.
+    If one row is wrong, nothing is imported. A price of the same model, day and size of prompt is
+    replaced. Rows that are in the list already do not change.
 
     \b
     Example:
       ctxdb prices import prices.csv
     """
-    from ctxdb.prices.edit import Overlap, editing, take_in
-    from ctxdb.prices.files import read_csv
+    from ctxdb.prices.csv_file import read_csv
+    from ctxdb.prices.price_list import Overlap, editing, take_in
 
     rows = read_csv(file)
     try:
         with editing(load(ctx.db).db_path) as conn:
             done = take_in(conn, [row.price for row in rows])
     except Overlap as e:
-        line = next(row.line for row in rows if row.price is e.price)
-        raise CtxdbError(f"{file}: row {line}: {e}") from e
+        row = next(one.row for one in rows if one.price is e.price)
+        raise CtxdbError(f"{file}: row {row}: {e}") from e
     note(f"{done.added} added, {done.replaced} replaced, {done.unchanged} there already")
 
 
@@ -266,7 +269,7 @@ def export(
     ] = None,
     *,
     mine: Annotated[bool, Option("--mine", help="Only your own prices.")] = False,
-    force: Annotated[bool, Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing file.")] = False,
 ) -> None:
     """Write the price list as CSV.
 
@@ -275,26 +278,25 @@ def export(
       ctxdb prices export prices.csv
       ctxdb prices export --mine
     """
-    from ctxdb.prices.edit import listed
+    from ctxdb.prices.price_list import LISTED_COLUMNS, listed
     from ctxdb.query.formats import write_csv
-    from ctxdb.store.shipped_prices import COLUMNS
 
     db_path = load(ctx.db).db_path
     rows = [
-        [_plain(value) for value in row]
-        for row in listed(db_path, None)
-        if not mine or row[-1] == "user"
+        [_plain(price[name]) for name in LISTED_COLUMNS]
+        for price in listed(db_path, None)
+        if not mine or price["origin"] == "user"
     ]
     if file is None or str(file) == "-":
-        write_csv([*COLUMNS, "origin"], rows, sys.stdout.write)
+        write_csv(list(LISTED_COLUMNS), rows, sys.stdout.write)
         return
-    from ctxdb.session.new_file import writing
+    from ctxdb.cli.output_file import writing
 
     with writing(file, force=force, db_path=db_path) as out:
-        write_csv([*COLUMNS, "origin"], rows, lambda text: out.write(text.encode()))
+        write_csv(list(LISTED_COLUMNS), rows, lambda text: out.write(text.encode()))
     note(f"{len(rows)} prices in {file}")
 
 
 def _plain(value: object) -> object:
-    """A whole number of dollars as people write it."""
+    """Write a whole number of dollars without .0."""
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Literal
 
-from ctxdb.cli.common import Model, Project, Session, Since, Until
 from ctxdb.cli.declare import Argument, Context, Option
+from ctxdb.cli.shared_options import Model, NoSync, Project, Session, Since, Until
 from ctxdb.errors import UsageError
 
 Format = Literal["table", "json", "jsonl", "csv", "md"]
-SECONDS = 30.0  # before a question is stopped
+SECONDS = 30.0  # after which a query is stopped
 
 
 def query(
@@ -41,11 +41,27 @@ def query(
     model: Model = None,
     limit: Annotated[
         int | None,
-        Option("--limit", "-n", metavar="N", at_least=1, help="At most N rows."),
+        Option(
+            "--limit",
+            "-n",
+            metavar="N",
+            at_least=1,
+            help="At most N rows. Default: 1,000 for table and md, else a million.",
+        ),
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        Option(
+            "--max-bytes",
+            metavar="N",
+            at_least=0,
+            help="At most N bytes of output; 0: no limit. Default: 10 MB for table and md,"
+            " else 100 MB.",
+        ),
     ] = None,
     sort: Annotated[
         str | None,
-        Option("--sort", metavar="COLUMN", help="By this column; -COLUMN: largest first."),
+        Option("--sort", metavar="COLUMN", help="Sort by this column; -COLUMN: largest first."),
     ] = None,
     columns: Annotated[
         str | None,
@@ -57,7 +73,7 @@ def query(
     ] = "table",
     timeout: Annotated[
         float,
-        Option("--timeout", metavar="SECONDS", help="Give up after so long."),
+        Option("--timeout", metavar="SECONDS", help="Stop after this many seconds."),
     ] = SECONDS,
     plot: Annotated[bool, Option("--plot", help="Draw a chart instead of a table.")] = False,
     list_all: Annotated[
@@ -66,15 +82,15 @@ def query(
     ] = False,
     raw: Annotated[
         bool,
-        Option("--raw", help="CSV cells exactly as stored: no guard against formulas in them."),
+        Option("--raw", help="Write CSV cells exactly as stored, formulas included."),
     ] = False,
-    no_sync: Annotated[bool, Option("--no-sync", help="Do not take in first what is new.")] = False,
+    no_sync: NoSync = False,
 ) -> None:
     """Answer a question from the database: a view, a canned query or read-only SQL.
 
-    Takes in first what is new in your transcripts, unless a daemon does. Views over time show the
-    last 30 days unless told otherwise. SQL can only read, and is stopped when it takes too long.
-    In CSV, texts that a spreadsheet would compute get a ' before them; JSON is exact.
+    It first reads the new lines of your transcripts, unless a daemon does. Views over time show the
+    last 30 days unless you give a period. SQL can only read, and is stopped when it takes too long.
+    In CSV, texts that a spreadsheet would run as a formula get a ' before them; JSON is exact.
 
     \b
     Examples:
@@ -95,15 +111,15 @@ def query(
         show_list(what, format)
         return
     if not timeout > 0:
-        raise UsageError("--timeout wants a number of seconds above 0")
+        raise UsageError("--timeout needs a number of seconds above 0")
     if limit is not None and limit >= 2**63:  # more than SQLite can count
         raise UsageError(f"--limit: {limit} is too large")
     if plot and format != "table":
-        raise UsageError(f"--plot draws; --format {format} writes: choose one")
+        raise UsageError(f"--plot draws a chart and --format {format} writes rows: choose one")
     from ctxdb.config import load
-    from ctxdb.query.build import Ask
+    from ctxdb.query.execute import NOTHING
     from ctxdb.query.present import answer
-    from ctxdb.query.run import NOTHING
+    from ctxdb.query.statement import Ask
 
     text = sys.stdin.read() if what == "-" else what
     if not text.strip():
@@ -125,11 +141,19 @@ def query(
         from ctxdb.query.fresh import freshen
 
         freshen(config, named=ctx.db is not None)
-    answer(ask, config.db_path, format, seconds=timeout, plot=plot, raw=raw)
+    answer(
+        ask,
+        config.db_path,
+        format,
+        seconds=timeout,
+        max_bytes=max_bytes,
+        plot=plot,
+        raw=raw,
+    )
 
 
 def _pair(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign:
-        raise UsageError(f"-p wants a name and a value: -p {text} VALUE")
+        raise UsageError(f"-p needs a name and a value: -p {text} VALUE")
     return name.lstrip(":"), value

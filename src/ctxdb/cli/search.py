@@ -1,17 +1,16 @@
-"""`ctxdb search`: full text over what was said and done."""
+"""`ctxdb search`: full-text search over messages and tool calls."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from ctxdb.cli.common import Model, Project, Session, Since, Until
 from ctxdb.cli.declare import Argument, Context, Option
-from ctxdb.cli.reading_session import NoSync, open_fresh
+from ctxdb.cli.open_database import open_fresh
+from ctxdb.cli.shared_options import Model, NoSync, Project, Session, Since, Until
 from ctxdb.errors import UsageError
-from ctxdb.output import note, say, telling_candidates
+from ctxdb.output import note, say, terminal_columns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -38,8 +37,8 @@ Kind = Literal[
     "attachment",
 ]
 PIPED_COLUMNS = 100
-NAMED = 60  # characters of a word, and words, that are said to be nowhere
-PROGRAM_CHARACTERS = 160  # of a snippet for a program
+MOST_NAMED = 60  # words that a message names, and characters of each
+SNIPPET_CHARACTERS = 160  # of a snippet in formats for programs
 
 
 def search(
@@ -70,16 +69,16 @@ def search(
         Format, Option("--format", "-f", metavar="FORMAT", help="text, json, jsonl, csv or md.")
     ] = "text",
     errors: Annotated[
-        bool, Option("--errors", help="Only failed tool calls and errors of the API.")
+        bool, Option("--errors", help="Only failed tool calls and API errors.")
     ] = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Find what was said and done, in all sessions.
+    """Search messages and tool calls in all sessions.
 
-    All words must be there. "Quoted words" stand side by side, wor* is how a word begins, OR and
-    NOT in capitals mean what they say. Words of code (snake_case, src/app.py, foo.bar()) are found
-    as they are. What people and the model said comes before what tools printed. Of a word that is
-    nearly everywhere only the newest few thousand places are ranked.
+    A hit has all of the words. "Quoted words" must be side by side, wor* matches any word that
+    begins with wor, and OR and NOT (in capitals) combine words. Code (snake_case, src/app.py,
+    foo.bar()) is found as it is written. Text of people and of the model is ranked before output of
+    tools. If a word is nearly everywhere, only the newest few thousand places are ranked.
 
     \b
     Examples:
@@ -90,27 +89,27 @@ def search(
       ctxdb search --kind human --format json -- --dry-run
     """
     from ctxdb.config import load
-    from ctxdb.query.damage import naming_what_is_damaged
+    from ctxdb.query.candidates import Wanted
+    from ctxdb.query.guard import naming_damaged_index
     from ctxdb.query.hits import gather
-    from ctxdb.query.search import Wanted
     from ctxdb.query.search import search as look
+    from ctxdb.session.find import find_session, telling_candidates
 
     if tool is not None and kind not in (None, "tool"):
-        raise UsageError("--tool looks in tool calls; --kind would look elsewhere")
+        raise UsageError(f"--tool searches tool calls, but --kind {kind} does not: choose one")
     words = " ".join(text)
     if not words.strip():
-        raise UsageError("what to look for? Give a word or more")
+        raise UsageError("give one or more words to look for")
     times = _times(since, until)
-    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
-    size = max(columns * 2 - 12, 60) if format == "text" else PROGRAM_CHARACTERS
+    columns = terminal_columns() if sys.stdout.isatty() else PIPED_COLUMNS
+    size = max(columns * 2 - 12, 60) if format == "text" else SNIPPET_CHARACTERS
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn, telling_candidates():
         from ctxdb.query.resolve import check_model, project_ids
-        from ctxdb.session.find import find_session
 
         projects = None if project is None else tuple(project_ids(conn, project))
         session_id = None if session is None else find_session(conn, session)
         wanted = Wanted(*times, projects, session_id, model, tool, kind, errors, limit)
-        with naming_what_is_damaged(load(ctx.db).db_path, by_index=True):
+        with naming_damaged_index(load(ctx.db).db_path, by_index=True):
             found = look(conn, words, wanted)
             sessions = gather(conn, found, size)
         if tool is not None and not sessions:
@@ -120,14 +119,14 @@ def search(
     _print(words, found, sessions, format, columns)
     if not sessions:
         note(_nothing(words, found))
-    elif said := _loosely(found):
-        note(said)
+    elif caveat := _caveat(found):
+        note(caveat)
     if found.is_cut:
-        note("Not everything was looked at in time: narrow it with --project or --since.")
+        note("The search was stopped before its end: narrow it with --project or --since.")
 
 
 def _check_tool(conn: sqlite3.Connection, tool: str) -> None:
-    """Nothing was found: a tool that nobody ever called is the reason worth telling."""
+    """Raise if no call of this tool is in the database, which explains an empty answer."""
     from ctxdb.query.resolve import unknown
 
     rows = conn.execute("SELECT DISTINCT name, raw_name, mcp_server FROM tool_uses")
@@ -150,9 +149,9 @@ def _print(
     from ctxdb.query.hits import COLUMNS, as_data, as_rows, text_lines
 
     if format_ == "text":
-        from ctxdb.session.colours import ink_for
+        from ctxdb.output import painter_for
 
-        for line in text_lines(sessions, ink_for(sys.stdout), columns):
+        for line in text_lines(sessions, painter_for(sys.stdout), columns):
             say(line)
         return
     if format_ == "json":
@@ -175,30 +174,30 @@ def _print(
     write(COLUMNS, as_rows(sessions), sys.stdout.write)
 
 
-def _loosely(found: Found) -> str:
-    """What to say of hits that are not quite what was looked for."""
+def _caveat(found: Found) -> str:
+    """How the hits differ from what was asked for, or ""."""
     if found.depth == "fields":
-        return "Only names of fields in the inputs of tools have it."
+        return "Found only in the names of fields in tool inputs."
     if not found.lossy:
         return ""
     from ctxdb.escape import clip
 
-    texts = ", ".join(clip(word.text, NAMED) for word in found.lossy)
+    texts = ", ".join(clip(word.text, MOST_NAMED) for word in found.lossy)
     if found.depth == "letters":
-        return f"Nothing has {texts} as it is written: its signs were left out."
-    return f"With OR and NOT the signs in {texts} do not count."
+        return f"Nothing has {texts} exactly as written, so its punctuation was ignored."
+    return f"With OR and NOT, the punctuation in {texts} is ignored."
 
 
 def _nothing(words: str, found: Found) -> str:
     if found.suggestion:
-        from ctxdb.session.find import shell_word
+        from ctxdb.session.resume import shell_word
 
         return f"No hits. Did you mean: ctxdb search {shell_word(found.suggestion)}"
     if found.missing:
         from ctxdb.escape import clip
 
-        what = ", ".join(clip(word, NAMED) for word in found.missing[:NAMED])
-        return f"No hits: {what} {'is' if len(found.missing) == 1 else 'are'} nowhere."
+        what = ", ".join(clip(word, MOST_NAMED) for word in found.missing[:MOST_NAMED])
+        return f"No hits: {what} {'does' if len(found.missing) == 1 else 'do'} not occur."
     if len(found.words) > 1 and "OR" not in words.split():
-        return "No hits with all of these words together; OR between them finds each."
+        return "No hits with all of these words; put OR between them to find each."
     return "No hits."

@@ -1,21 +1,22 @@
-"""`ctxdb show`: one session as a person would read it."""
+"""`ctxdb show`: print one session as a conversation."""
 
 from __future__ import annotations
 
-import shutil
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 from ctxdb.cli.declare import Argument, Context, Option
-from ctxdb.cli.reading_session import NoSync, open_fresh, page
+from ctxdb.cli.open_database import open_fresh
+from ctxdb.cli.pager import print_paged
+from ctxdb.cli.shared_options import NoSync
 from ctxdb.errors import UsageError
-from ctxdb.output import note, say_bytes, telling_candidates
+from ctxdb.output import note, painter_for, say_bytes, terminal_columns
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from ctxdb.session.parts import Reading
+    from ctxdb.session.conversation import Conversation
 
 PIPED_COLUMNS = 110
 
@@ -41,18 +42,19 @@ def show(
     ] = None,
     *,
     tools: Annotated[
-        bool, Option("--tools", help="With inputs and results of tool calls.")
+        bool, Option("--tools", help="Show inputs and results of tool calls.")
     ] = False,
-    thinking: Annotated[bool, Option("--thinking", help="With what the model thought.")] = False,
+    thinking: Annotated[bool, Option("--thinking", help="Show the thinking of the model.")] = False,
     agents: Annotated[
-        bool, Option("--agents", help="With the conversations of subagents, nested.")
+        bool, Option("--agents", help="Show the conversations of subagents, nested.")
     ] = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Show one session as a person would read it.
+    """Show one session as a conversation.
 
-    Prompts, replies, tool calls with how they ended, subagents, and what each request cost; in a
-    pager on a terminal. A fork is shown with the history that it came from, its turns as c1, c2.
+    It shows prompts, replies, tool calls and their outcome, subagents, and the cost of each
+    request, on a terminal in a pager. A fork is shown with the history that it was copied from;
+    the copied turns are c1, c2 and so on.
 
     \b
     Examples:
@@ -65,33 +67,33 @@ def show(
         if raw is not None:
             _show_line(conn, raw)
             return
-        from ctxdb.session.colours import ink_for
-        from ctxdb.session.find import find_session
-        from ctxdb.session.load import Wish, load
-        from ctxdb.session.terminal import TerminalPage
+        from ctxdb.session.find import find_session, telling_candidates
+        from ctxdb.session.load import Detail, load_conversation
+        from ctxdb.session.terminal_format import TerminalFormat
 
-        wish = Wish(tools, thinking, agents)
+        detail = Detail(tools, thinking, agents)
         with telling_candidates():
-            reading = load(conn, find_session(conn, session), wish)
-    turns = None
+            conversation = load_conversation(conn, find_session(conn, session), detail)
+    exchanges = None
     if turn is not None:
-        turns = [one for one in reading.turns if one.number == turn.lower()]
-        if not turns:
-            raise UsageError(f"session {reading.id} has no turn {turn}: {_turns_of(reading)}")
+        exchanges = [one for one in conversation.exchanges if one.number == turn.lower()]
+        if not exchanges:
+            known = _turns_of(conversation)
+            raise UsageError(f"session {conversation.id} has no turn {turn}: {known}")
     on_terminal = sys.stdout.isatty()
-    columns = shutil.get_terminal_size().columns if on_terminal else PIPED_COLUMNS
-    laid_out = TerminalPage(ink_for(sys.stdout), columns, wish, cut=on_terminal)
-    page(laid_out.lines(reading, turns))
+    columns = terminal_columns() if on_terminal else PIPED_COLUMNS
+    layout = TerminalFormat(painter_for(sys.stdout), columns, detail, cut=on_terminal)
+    print_paged(layout.lines(conversation, exchanges))
 
 
-def _turns_of(reading: Reading) -> str:
-    own = sum(bool(one.ordinal) and not one.is_copied for one in reading.turns)
-    copied = sum(one.is_copied for one in reading.turns)
+def _turns_of(conversation: Conversation) -> str:
+    own = sum(bool(one.ordinal) and not one.is_copied for one in conversation.exchanges)
+    copied = sum(one.is_copied for one in conversation.exchanges)
     return f"it has {own or 'none'}" + (f", and c1 to c{copied}" if copied else "")
 
 
 def _show_line(conn: sqlite3.Connection, uuid: str) -> None:
-    from ctxdb.session.source import source_line
+    from ctxdb.session.source_line import source_line
 
     line = source_line(conn, uuid)
     if line.note:

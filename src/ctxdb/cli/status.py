@@ -1,4 +1,4 @@
-"""`ctxdb status`, `ctxdb path` and `ctxdb paths`: what is there, and where."""
+"""`ctxdb status`, `ctxdb path` and `ctxdb paths`: what the database holds, and where it is."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import os
 from typing import Annotated
 
 from ctxdb.assets import AssetName, asset_dir
-from ctxdb.cli.common import AsJson
 from ctxdb.cli.declare import Argument, Context
+from ctxdb.cli.shared_options import AsJson
 from ctxdb.config import load
-from ctxdb.output import say_bytes, show
+from ctxdb.output import print_result, say_bytes
 
 
 def status(ctx: Context, *, as_json: AsJson = False) -> None:
-    """Show what is in the database and how far behind it is.
+    """Show what is in the database and how many bytes are not read yet.
 
     \b
     Examples:
       ctxdb status
       ctxdb status --json
     """
-    from ctxdb.cli.status_report import collect
+    from ctxdb.cli.database_status import read_status
 
-    show(collect(load(ctx.db)), as_json=as_json)
+    print_result(read_status(load(ctx.db)), as_json=as_json)
 
 
 def path(ctx: Context) -> None:
-    """Print where the database is, or would be.
+    """Print the path of the database, which need not exist yet.
 
     \b
     Example:

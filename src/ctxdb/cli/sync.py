@@ -1,15 +1,15 @@
-"""`ctxdb sync`: one pass over all roots."""
+"""`ctxdb sync`: read new lines of all transcripts into the database."""
 
 from __future__ import annotations
 
 import sys
 from typing import Annotated
 
-from ctxdb.cli.common import AsJson, Roots
 from ctxdb.cli.declare import Context, Option
+from ctxdb.cli.shared_options import AsJson, Roots
 from ctxdb.config import load
 from ctxdb.errors import LockHeld
-from ctxdb.output import note, show
+from ctxdb.output import note, print_result
 from ctxdb.progress import progress_on
 
 
@@ -25,10 +25,10 @@ def sync(
         bool, Option("--quiet", "-q", help="Print nothing unless something is wrong.")
     ] = False,
 ) -> None:
-    """Read what is new in all transcripts into the database.
+    """Read the new lines of all transcripts into the database.
 
-    Only complete lines count, and each counts once, whatever happens in between. Transcripts that
-    Claude Code has deleted stay in the database.
+    Only complete lines are read, and each line counts once, even if a sync is interrupted.
+    Transcripts that Claude Code has deleted stay in the database.
 
     \b
     Examples:
@@ -36,31 +36,33 @@ def sync(
       ctxdb sync --root ~/.claude/projects --root /backup/laptop/projects
       ctxdb --db /tmp/try.db sync --json
     """
-    from ctxdb.ingest.report import SyncReport
     from ctxdb.ingest.sync import sync as read_new_lines
 
     config = load(ctx.db, root)
     is_new = not config.db_path.exists()
     progress = progress_on(sys.stderr, quiet=quiet)
     try:
-        report = read_new_lines(
+        result = read_new_lines(
             config, wait=wait, progress=progress, say=(lambda _: None) if quiet else note
         )
     except LockHeld as e:
         if not (wait and e.is_daemon):
             raise
-        # It has read what was to be read, so there is nothing to be done and nothing wrong.
+        # The daemon has read all new lines, so this sync has nothing to do.
         if not quiet:
-            note(f"{str(e)[0].upper()}{str(e)[1:]}.")
+            reason = str(e)
+            note(f"{reason[:1].upper()}{reason[1:]}.")
         if as_json:
-            show(SyncReport(), as_json=True)
+            from ctxdb.ingest.report import SyncReport
+
+            print_result(SyncReport(), as_json=True)
         return
     finally:
         progress.finish()
     if as_json or not quiet:
-        show(report, as_json=as_json)
+        print_result(result, as_json=as_json)
     if is_new and not quiet:
         note(
-            "Note: the database keeps what it has read, also when Claude Code deletes the"
-            f" transcript (by default after 30 days). It is private to you: {config.db_path}"
+            "Note: the database keeps what it has read, even after Claude Code deletes the"
+            f" transcript (by default after 30 days). Only you can read it: {config.db_path}"
         )

@@ -1,6 +1,6 @@
-"""The command line as Typer sees it, made from the commands' own declarations.
+"""The Typer app, made from the commands' own declarations.
 
-It parses what is not plain, prints help and mistakes, and completes for shells.
+It parses command lines that are not plain, prints help, reports mistakes and completes for shells.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def ctxdb(
       ctxdb search connection refused
       sqlite3 "$(ctxdb path)"
     """
-    # CTXDB_DB is read in ctxdb.config, not here, so that `demo` can tell it from the flag.
+    # ctxdb.config reads CTXDB_DB, not Typer, so that `demo` can tell it from the flag.
     ctx.obj = Context(db)
 
 
@@ -77,21 +77,24 @@ def _completer(where: str) -> Callable[[str], Iterable[Any]]:
 
 
 def _for_typer(one: Parameter) -> inspect.Parameter:
-    says = one.says
-    more: dict[str, Any] = {"metavar": says.metavar, "help": says.help, "show_default": False}
-    if says.default_text:
-        more["help"] = f"{says.help}  [default: {says.default_text}]"
-    elif isinstance(says, Option) and one.default not in (None, False, ""):
-        more["help"] = f"{says.help}  [default: {one.default}]"
-    if says.complete:
-        more["autocompletion"] = _completer(says.complete)
+    declared = one.declared
+    default_text = declared.default_text
+    if not default_text and isinstance(declared, Option) and one.default not in (None, False, ""):
+        default_text = str(one.default)
+    more: dict[str, Any] = {
+        "metavar": declared.metavar,
+        "help": f"{declared.help}  [default: {default_text}]" if default_text else declared.help,
+        "show_default": False,
+    }
+    if declared.complete:
+        more["autocompletion"] = _completer(declared.complete)
     made: Any
-    if isinstance(says, Argument):
+    if isinstance(declared, Argument):
         made = typer.Argument(**more)
     else:
-        if says.is_folder:
+        if declared.is_folder:
             more |= {"exists": True, "file_okay": False}
-        made = typer.Option(*says.flags, min=says.at_least, **more)
+        made = typer.Option(*declared.flags, min=declared.at_least, **more)
     return inspect.Parameter(
         one.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -101,7 +104,7 @@ def _for_typer(one: Parameter) -> inspect.Parameter:
 
 
 def typer_command(command: Callable[..., int | None]) -> Callable[..., None]:
-    """Make a command that Typer understands of one of ours."""
+    """Make a Typer command from a command function."""
 
     def run(ctx: typer.Context, **arguments: Any) -> None:
         code = command(ctx.obj, **arguments)

@@ -1,23 +1,23 @@
-"""`ctxdb verify`: the proof that every line is accounted for."""
+"""`ctxdb verify`: check that every line is accounted for."""
 
 from __future__ import annotations
 
 import signal
 import sys
 
-from ctxdb.cli.common import AsJson, Roots
 from ctxdb.cli.declare import Context
+from ctxdb.cli.shared_options import AsJson, Roots
 from ctxdb.config import load
-from ctxdb.output import show
+from ctxdb.output import print_result
 from ctxdb.progress import progress_on
 
 
 def verify(ctx: Context, root: Roots = None, *, as_json: AsJson = False) -> int:
-    """Prove that every line of every transcript is accounted for.
+    """Check that every line of every transcript is accounted for.
 
     Reads all transcripts again and compares every row with the line that it came from. Then makes a
-    second database from the same lines, beside the first, and compares both: titles, turns, agents,
-    requests, full text. Exits 1 if anything differs.
+    second database from the same lines, beside the first one, and compares both: titles, turns,
+    agents, requests, full text. Exits 1 if anything differs.
 
     \b
     Examples:
@@ -26,13 +26,13 @@ def verify(ctx: Context, root: Roots = None, *, as_json: AsJson = False) -> int:
     """
     from ctxdb.verify import verify as check
 
-    # Whoever closes the terminal leaves no second database behind either.
+    # So that no second database is left if the process is stopped or its terminal is closed.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, lambda number, _: sys.exit(128 + number))
     progress = progress_on(sys.stderr)
     try:
-        report = check(load(ctx.db, root), progress, only_roots=bool(root))
+        result = check(load(ctx.db, root), progress, only_roots=bool(root))
     finally:
         progress.finish()
-    show(report, as_json=as_json)
-    return 0 if report.ok else 1
+    print_result(result, as_json=as_json)
+    return 0 if result.ok else 1

@@ -23,7 +23,7 @@ from ctxdb.daemon.logs import Log
 from ctxdb.daemon.queue import Queue, Waiting
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.slice import Limits, Slice
-from ctxdb.errors import CtxdbError, NewerSchema, is_of_the_machine
+from ctxdb.errors import CtxdbError, NewerSchema, OldDatabase, is_of_the_machine
 from ctxdb.files.walk import Scan
 from ctxdb.ingest.plan import utc_now
 from ctxdb.store.file_numbers import load_numbers
@@ -82,7 +82,7 @@ class Intake:
     def step(self) -> None:
         """Do one slice, or note why it failed and when to try again.
 
-        Raises Outdated or NewerSchema when another version of ctxdb must go on.
+        Raises Outdated, NewerSchema or OldDatabase when this process cannot go on with it.
         """
         try:
             if not self._is_ready():
@@ -97,7 +97,7 @@ class Intake:
                 self.database.note()
             self.health.wal_bytes = self.database.wal_bytes()
             self._went_well()
-        except (Outdated, NewerSchema):
+        except (Outdated, NewerSchema, OldDatabase):
             raise  # waiting would not help
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
@@ -125,7 +125,7 @@ class Intake:
                 self._went_well()
             elif self.database.was_changed_by_others():
                 self.is_doubtful = True
-        except (Outdated, NewerSchema):
+        except (Outdated, NewerSchema, OldDatabase):
             raise
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)

@@ -38,6 +38,7 @@ MAX_CALM_SECONDS = 30.0
 REARM_SECONDS = 300.0  # how often to try for events again where there were none
 OVERFLOW_SECONDS = 30.0  # after lost events, look at everything once more
 MAX_REARM_WAIT_SECONDS = 60.0
+GAP_SECONDS = 2.0  # for the watcher to notice a new folder, also on a busy machine
 
 
 class Rhythm(NamedTuple):
@@ -112,7 +113,8 @@ class Loop:
         self.storm = Storm()
         self.mode = ""
         self.failure: str | None = None  # what ended the watcher
-        self.gaps = 0  # checks in a row that found fewer folders watched than there are
+        self.gaps = 0  # how often in a row fewer folders were watched than are there
+        self.gap_until = 0.0  # until then the last gap may still close
         self.walk_cost = 0.0
         self.walked_at = 0.0
         now = time.monotonic()
@@ -289,14 +291,17 @@ class Loop:
         if count is None or not self.watcher.has_gaps(folders, count):
             self.gaps = 0
             return
-        self.gaps += 1
-        if self.gaps == 1:  # perhaps a folder that was just made: look again
-            self.walk_at = now + 0.5
-        elif self.gaps == 2:  # perhaps a folder that can be read only now: start watching again
-            self._arm(now)
-        else:
-            self.watcher.note_gaps()
-            self._choose_mode(now)
+        if self.gaps == 0 or now >= self.gap_until:
+            self.gaps += 1
+            self.gap_until = now + GAP_SECONDS
+            if self.gaps == 2:  # perhaps a folder that can be read only now: watch anew
+                self._arm(now)
+            elif self.gaps > 2:
+                self.watcher.note_gaps()
+                self._choose_mode(now)
+                return
+        # Perhaps a folder that was just made: look again.
+        self.walk_at = min(self.walk_at, self.gap_until)
 
     # -- modes ---------------------------------------------------------------------------------
 

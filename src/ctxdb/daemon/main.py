@@ -24,9 +24,10 @@ from ctxdb.daemon.loop import Loop
 from ctxdb.daemon.notify import Notifier
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.watch import Watcher
-from ctxdb.errors import CtxdbError, LockHeld, NewerSchema
+from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, OldDatabase
 from ctxdb.ingest.first_sync import remove_unfinished
 from ctxdb.ingest.plan import utc_now
+from ctxdb.ingest.sync import replace_old_database
 from ctxdb.lock import WriterLock
 from ctxdb.memory import give_back
 from ctxdb.store.version import fingerprint
@@ -42,6 +43,29 @@ LOCK_SECONDS = 0.25  # between two tries for the lock
 MOST_SECONDS = 60.0  # between two rounds
 MAX_FAILURES = 20  # in a row
 INTERRUPTED = 130
+
+
+class _Stopped(BaseException):
+    """The daemon is to end while a database is being made again; the old one stays."""
+
+
+class _SignsOfLife:
+    """Progress that shows nothing: it tells systemd that the daemon is alive, and ends it."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+
+    def start(self, total_bytes: int, _what: str) -> None:
+        if total_bytes:
+            self._daemon.log.say("the database is of an earlier version: making it again")
+
+    def advance(self, _n: int) -> None:
+        self._daemon.show_life()
+        if self._daemon.stop_signal:
+            raise _Stopped
+
+    def finish(self) -> None:
+        pass
 
 
 class Daemon:
@@ -166,7 +190,10 @@ class Daemon:
         """Open the database. Wait while it is locked; raise anything that the user must repair."""
         while not self.stop_signal:
             try:
+                replace_old_database(self.config, _SignsOfLife(self))
                 self.database.open()
+            except _Stopped:
+                return False
             except (CtxdbError, sqlite3.Error) as e:
                 trouble = trouble_of(e)
                 if trouble.kind != "locked":
@@ -197,7 +224,7 @@ class Daemon:
             try:
                 self.loop.once(self._until_beat())
                 failures = 0
-            except (Outdated, NewerSchema):
+            except (Outdated, NewerSchema, OldDatabase):
                 raise
             except Exception as e:
                 failures += 1
@@ -282,6 +309,10 @@ class Daemon:
         if self.notifier.watchdog_seconds:
             most = min(most, self._pinged_at + self.notifier.watchdog_seconds - now)
         return max(most, 0.0)
+
+    def show_life(self) -> None:
+        """Say that it is alive, to systemd and in the health file."""
+        self._beat()
 
     def _ping(self) -> None:
         now = time.monotonic()

@@ -17,8 +17,9 @@ from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.lock import current_writer, holds_lock
 
 READY_FD = "CTXDB_READY_FD"  # pipe on which a started daemon says that it is ready, or why not
-START_SECONDS = 60.0
-STOP_SECONDS = 30.0
+# Only a daemon that hangs or waits takes so long on a busy machine. One that ends is noticed.
+START_SECONDS = 120.0
+STOP_SECONDS = 120.0
 MOST_DESCRIPTORS = 1 << 16  # a shell or a script may have left some open
 
 

@@ -24,7 +24,7 @@ from ctxdb.store.connection import write_transaction
 if TYPE_CHECKING:
     import sqlite3
 
-    from ctxdb.ingest.line_reader import Lines
+    from ctxdb.rules.chunk import Chunk
 
 SLICE_BYTES = 4 << 20  # stored in well under a second
 SLICE_SECONDS = 0.25
@@ -135,7 +135,7 @@ class Slice(Pass):
         if error.errno != errno.ENOENT:
             self.failed[one.found.path] = _may_pass(error)
 
-    def _is_enough(self, one: Work, found: Lines) -> bool:
+    def _is_enough(self, one: Work, found: Chunk) -> bool:
         """One chunk of each file is enough, because the others wait."""
         if found.at_end:
             return False

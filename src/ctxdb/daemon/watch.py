@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from watchdog.utils import BaseThread
 
 from ctxdb.daemon.events import CHANGES, FOLDERS, LostEvents, NewRootEvents, RootEvents
-from ctxdb.daemon.mounts import why_no_events
+from ctxdb.mounts import why_no_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from ctxdb.daemon.hints import Hints
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 30.0  # a busy machine may not run its threads for a while
 Identity = tuple[int, int]
 
 LIMITS = {

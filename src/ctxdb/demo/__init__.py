@@ -1,8 +1,8 @@
-"""A small, made-up set of Claude Code transcripts, to try ctxdb on without your own.
+"""Write a small set of invented Claude Code transcripts, to try ctxdb without your own.
 
-One developer, four projects, versions 1.0.98 to 2.1.280. It has the things that make transcripts
-hard to read: replies in several lines, results in other files, copied and forked sessions, prompts
-that were queued, agents inside agents, refusals, interruptions and errors. Every word is invented.
+It has one developer, four projects and versions 1.0.98 to 2.1.280. It has what makes transcripts
+hard to read: replies in several lines, results in other files, copied and forked sessions, queued
+prompts, agents inside agents, refusals, interruptions and errors.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ctxdb.demo.world import World
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Fixed, so that the demo of one machine is the demo of every machine.
+# Fixed, so that the demo is the same on every machine.
 DEMO_TODAY = date(2026, 10, 16)
 
 
 def write_demo(folder: Path, seed: int = 7, today: date = DEMO_TODAY) -> int:
-    """Write the transcripts below `folder`, laid out as ~/.claude/projects; return the lines.
+    """Write the transcripts below `folder`, in the layout of ~/.claude/projects.
 
-    The same arguments write the same bytes, and files that hold them already are left alone, so
-    that syncing again finds nothing new.
+    Returns the number of lines. The same arguments write the same bytes. A file that holds these
+    bytes already is not written again, so another sync finds nothing new.
     """
     world = World(seed, today)
     write_early_stories(world)
@@ -41,7 +41,7 @@ def write_demo(folder: Path, seed: int = 7, today: date = DEMO_TODAY) -> int:
 
 
 def _dump(value: object) -> str:
-    # As JSON.stringify does it: no spaces, no escapes that are not needed.
+    # As JSON.stringify does: no spaces, and only the escapes that are needed.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from ctxdb.demo.files import create, edit, read
-from ctxdb.demo.tools import (
+from ctxdb.demo.client_lines import compact, hook
+from ctxdb.demo.file_tools import create, edit, read
+from ctxdb.demo.tool_calls import (
     AgentCall,
     bash,
     failed,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def write_early_stories(world: World) -> None:
-    """Tell all of them, oldest first."""
+    """Write all of them, oldest first."""
     tides = summer_time(world)
     resumed_summer_time(world, tides)
     parcels(world)
@@ -211,7 +212,7 @@ def offline_shelf(world: World) -> Transcript:
         branch="offline",
         slug="mellow-baking-lighthouse",
     )
-    s.hook("SessionStart", "./scripts/env.sh")
+    hook(s, "SessionStart", "./scripts/env.sh")
     s.prompt("lantern should work on the train. what would it take to keep the shelf offline?")
     s.reply(
         thinking("They want offline support. Look at sync.ts first, then decide on storage."),
@@ -298,29 +299,6 @@ def offline_shelf(world: World) -> Transcript:
     s.reply("`send` now waits for the `online` event before it writes. Next would be conflicts.")
     s.flat(type="summary", summary="Offline shelf with IndexedDB", leafUuid=s.parent)
     return s
-
-
-def compact(s: Transcript, summary: str) -> None:
-    """Write a compaction: a new root that bridges to the old thread, then the summary."""
-    s.wait(70)
-    before, leaf = s.context + s.unseen, s.parent
-    s.parent = None
-    details: dict[str, object] = {"trigger": "auto", "preTokens": before}
-    if s.modern:
-        details |= {"postTokens": 9_300, "durationMs": 61_240, "preCompactDiscoveredTools": []}
-    s.system(
-        "compact_boundary",
-        content="Conversation compacted",
-        logicalParentUuid=leaf,
-        isMeta=False,
-        level="info",
-        compactMetadata=details,
-    )
-    s.user(
-        f"This session is being continued from a previous conversation.\n\n{summary}",
-        {"isVisibleInTranscriptOnly": True, "isCompactSummary": True},
-    )
-    s.context, s.unseen = 0, 24_600
 
 
 def forked_shelf(world: World, old: Transcript) -> None:

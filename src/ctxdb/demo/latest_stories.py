@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING
 
-from ctxdb.demo.early_stories import compact
-from ctxdb.demo.files import create, edit, read
-from ctxdb.demo.tools import ask, bash, rejected, unanswered
+from ctxdb.demo.client_lines import compact
+from ctxdb.demo.file_tools import create, edit, read
+from ctxdb.demo.tool_calls import ask, bash, rejected, unanswered
 from ctxdb.demo.transcript import thinking
 from ctxdb.demo.world import HAIKU_4_5, OPUS_5, SONNET_5, Start
 
@@ -19,7 +19,7 @@ WORKTREE = "code/lantern/.claude/worktrees/offline"
 
 
 def write_latest_stories(world: World) -> None:
-    """Tell all of them, oldest first."""
+    """Write all of them, oldest first."""
     stopped(world)
     checklist(world)
     branched(world, conflict_rules(world))

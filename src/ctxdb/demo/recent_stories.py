@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxdb.demo.files import create, edit, mention, read
-from ctxdb.demo.tools import AgentCall, Json, bash, grep, mcp
+from ctxdb.demo.client_lines import api_error, hook
+from ctxdb.demo.file_tools import create, edit, mention, read
+from ctxdb.demo.tool_calls import AgentCall, bash, grep, mcp
 from ctxdb.demo.transcript import thinking
 from ctxdb.demo.world import HAIKU_4_5, OPUS_5, SONNET_5, Start
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write_recent_stories(world: World) -> None:
-    """Tell all of them, oldest first."""
+    """Write all of them, oldest first."""
     lost_parcels(world)
     sorted_shelf(world)
     cleared(world, rate_limited(world))
@@ -32,7 +33,7 @@ def lost_parcels(world: World) -> None:
         branch="fix/lost-parcels",
     )
     s.flat(type="mode", mode="normal", sessionId=s.session_id)
-    s.hook("SessionStart", "direnv export json")
+    hook(s, "SessionStart", "direnv export json")
     s.attach("skill_listing", content="- release: cut a release\n", skillCount=1, isInitial=True)
     s.title = "Fix parcels lost on restart"
     s.prompt("FER-212: parcels vanish when ferryd restarts. please find out why and fix it")
@@ -227,30 +228,6 @@ def rate_limited(world: World) -> Transcript:
     s.reply(bash("python -m pytest -q", "Run the tests", "5 passed in 0.11s"))
     s.reply("`--feet` works; metres stay the default.")
     return s
-
-
-def api_error(s: Transcript, text: str, kind: str, status: int) -> None:
-    """Write an API error as the client shows it: a synthetic reply without tokens."""
-    s.wait(2)
-    usage: Json = {
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "service_tier": None,
-    }
-    message = {
-        "id": s.uuid(),
-        "model": "<synthetic>",
-        "role": "assistant",
-        "type": "message",
-        "stop_reason": "stop_sequence",
-        "stop_sequence": "",
-        "content": [{"type": "text", "text": text}],
-        "usage": usage,
-    }
-    more = {"error": kind, "isApiErrorMessage": True, "apiErrorStatus": status}
-    s.thread("assistant", {"message": message}, more)
 
 
 def cleared(world: World, before: Transcript) -> None:

@@ -1,8 +1,8 @@
-"""One transcript being written: the line shapes of Claude Code 1.0 to 2.1.280.
+"""Write the lines of one transcript, in the form of Claude Code 1.0 to 2.1.280.
 
-A Transcript knows what its version writes around a prompt or a reply (snapshots, hooks, titles,
-token counts) so that the stories can be about what people said. Nothing here reads a clock or the
-operating system's randomness: the same seed gives the same bytes.
+A Transcript adds what its version writes around a prompt or a reply (snapshots, hooks, titles,
+token counts), so a story only has to say what happened. Nothing here reads a clock or the operating
+system's random numbers: the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ctxdb.demo.tools import AgentCall, Call, Json
+from ctxdb.demo.client_lines import hook
+from ctxdb.demo.line_parts import CHARACTERS_PER_TOKEN, content_block, token_counts
+from ctxdb.demo.tool_calls import AgentCall, Call, Json
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,12 +23,11 @@ if TYPE_CHECKING:
     from ctxdb.demo.world import World
 
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-CHARACTERS_PER_TOKEN = 3.6
 SYSTEM_PROMPT_TOKENS = 21_400
 
 
 def thinking(text: str) -> Json:
-    """A block of thought; from 2.1.112 on it is often empty but for its signature."""
+    """A thinking block. From 2.1.112 on it often has only a signature."""
     return {"type": "thinking", "thinking": text}
 
 
@@ -148,31 +149,6 @@ class Transcript:
         self.wait(0)
         self.thread("attachment", {"attachment": {"type": kind, **fields}})
 
-    def hook(self, event: str, command: str, stdout: str = "", tool_id: str = "") -> None:
-        """Write that a hook ran: an attachment, or a progress line before 2.1.64."""
-        name = event if not tool_id else f"{event}:Edit"
-        if self.modern:
-            self.attach(
-                "hook_success",
-                hookName=name,
-                toolUseID=tool_id or self.uuid(),
-                hookEvent=event,
-                content="",
-                stdout=stdout,
-                stderr="",
-                exitCode=0,
-                command=command,
-                durationMs=40 + self.rng.getrandbits(7),
-            )
-        else:
-            data = {
-                "type": "hook_progress",
-                "hookEvent": event,
-                "hookName": name,
-                "command": command,
-            }
-            self.thread("progress", {"data": data, "toolUseID": tool_id or self.uuid()})
-
     def system(self, subtype: str, **fields: object) -> Json:
         """Write a system line."""
         return self.thread("system", {"subtype": subtype, **fields})
@@ -226,11 +202,11 @@ class Transcript:
         }
 
     def load(self, tokens: int) -> None:
-        """Let the context grow by work that the demo does not spell out."""
+        """Let the context grow by work that the demo does not show."""
         self.unseen += tokens
 
     def queue(self, text: str, *, seconds: float = 6) -> None:
-        """Write what a person types while the agent is at work."""
+        """Write what a person types while the agent is working."""
         common = {"type": "queue-operation", "sessionId": self.session_id}
         self.flat(**common, operation="enqueue", timestamp=self.timestamp, content=text)
         asked = self.timestamp
@@ -264,14 +240,14 @@ class Transcript:
     def reply(self, *parts: str | Json | Call | AgentCall, cut_off: bool = False) -> None:
         """Write one API message, one line per block, and the results of its calls.
 
-        One that is cut off has no stop reason, and the turn does not end with it.
+        A reply that is cut off has no stop reason, and does not end the turn.
         """
         self.wait(3)
         calls = [part for part in parts if isinstance(part, (Call, AgentCall))]
         message_id, request_id = self.api_id("msg_01"), self.api_id("req_011C")
         stop = None if cut_off else "tool_use" if calls else "end_turn"
-        blocks = [self.block(part) for part in parts]
-        usage = self.usage(sum(len(json.dumps(block)) for block in blocks))
+        blocks = [content_block(self, part) for part in parts]
+        usage = token_counts(self, sum(len(json.dumps(block)) for block in blocks))
         written: list[tuple[Json, Json]] = []
         for index, block in enumerate(blocks):
             last = index == len(blocks) - 1
@@ -304,63 +280,6 @@ class Transcript:
         if stop == "end_turn":
             self.end_turn()
 
-    def block(self, part: str | Json | Call | AgentCall) -> Json:
-        """Return the content block for a part of a reply."""
-        if isinstance(part, str):
-            return {"type": "text", "text": part}
-        if isinstance(part, dict):
-            return {**part, "signature": self.api_id("Ep") + self.api_id("") + "=="}
-        if isinstance(part, AgentCall):
-            name = "Agent" if self.since(2, 1, 63) else "Task"
-            call_input: Json = {
-                "description": part.description,
-                "prompt": part.prompt,
-                "subagent_type": part.agent_type,
-            }
-        else:
-            name, call_input = part.name, part.input
-        block: Json = {
-            "type": "tool_use",
-            "id": self.api_id("toolu_01"),
-            "name": name,
-            "input": call_input,
-        }
-        if self.since(2, 0, 67):
-            block["caller"] = {"type": "direct"}
-        return block
-
-    def usage(self, characters: int) -> Json:
-        """Return the token counts of the next reply, and remember what the model has seen."""
-        output = round(characters / CHARACTERS_PER_TOKEN) + self.rng.getrandbits(6)
-        written, read = self.unseen, self.context
-        if not read and self.agent_id is None:
-            read, written = 14_200, written - 14_200  # the system prompt is warm from before
-        self.context, self.unseen = read + written, output
-        long_lived = self.modern and not self.sidechain
-        split = {
-            "ephemeral_5m_input_tokens": 0 if long_lived else written,
-            "ephemeral_1h_input_tokens": written if long_lived else 0,
-        }
-        usage: Json = {
-            "input_tokens": 2 + self.rng.getrandbits(3),
-            "cache_creation_input_tokens": written,
-            "cache_read_input_tokens": read,
-            "cache_creation": split,
-            "output_tokens": output,
-            "service_tier": "standard",
-        }
-        if self.modern:
-            counts = {key: value for key, value in usage.items() if key != "service_tier"}
-            usage |= {
-                "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-                "inference_geo": "not_available",
-                "iterations": [{**counts, "type": "message"}],
-                "speed": "standard",
-            }
-        if self.since(2, 1, 229):
-            usage["output_tokens_details"] = {"thinking_tokens": output // 4}
-        return usage
-
     def answer(
         self, call: Call, tool_id: str, assistant_uuid: str, extra: Json | None = None
     ) -> None:
@@ -373,7 +292,7 @@ class Transcript:
         if self.modern:
             body = {"promptId": self.prompt_id, **body}
         more: Json = {}
-        # Most subagents' files do without toolUseResult.
+        # The files of most subagents have no toolUseResult.
         if call.result is not None and not (self.agent_id and self.since(2, 0, 0)):
             more["toolUseResult"] = call.result
         if call.denial and self.since(2, 1, 220):
@@ -383,10 +302,10 @@ class Transcript:
         self.parent = assistant_uuid
         self.thread("user", body, {**more, **(extra or {})})
         if call.name in {"Edit", "Write"} and not call.is_error and self.modern:
-            self.hook("PostToolUse", "make fmt", tool_id=tool_id)
+            hook(self, "PostToolUse", "make fmt", tool_id=tool_id)
 
     def end_turn(self) -> None:
-        """Write what the client notes when a turn is over."""
+        """Write the lines that the client writes at the end of a turn."""
         if self.sidechain:
             return
         seconds = (self.now - self.prompted_at).total_seconds()

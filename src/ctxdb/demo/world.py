@@ -1,4 +1,4 @@
-"""The imaginary machine of the demo: its disk, its projects and the transcripts on it."""
+"""The imaginary machine of the demo: its disk, its projects and its transcripts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from random import Random
 from typing import NamedTuple
 
-from ctxdb.demo.sources import FILES
-from ctxdb.demo.tools import AgentCall, Call, Json
+from ctxdb.demo.project_files import FILES
+from ctxdb.demo.tool_calls import AgentCall, Call, Json
 from ctxdb.demo.transcript import Transcript, random_uuid
 
 HOME = "/home/mira"
@@ -20,7 +20,7 @@ OPUS_5 = "claude-opus-5"
 
 
 class Start(NamedTuple):
-    """When a session begins: so many days before `today`, at that hour and minute (UTC)."""
+    """When a session begins: this many days before `today`, at this hour and minute (UTC)."""
 
     days_ago: int
     hour: int
@@ -28,7 +28,7 @@ class Start(NamedTuple):
 
 
 class World:
-    """Collects transcripts; `days` count back from `today`."""
+    """Collects the transcripts of the demo. Days count back from `today`."""
 
     def __init__(self, seed: int, today: date) -> None:
         self.seed = seed
@@ -38,7 +38,7 @@ class World:
         self.metadata: dict[str, Json] = {}  # the agent-*.meta.json files
 
     def lines_of(self, path: str) -> list[Json]:
-        """Return the lines of a transcript, to be added to."""
+        """Return the lines of a transcript, for the caller to append to."""
         return self.transcripts.setdefault(path, [])
 
     def session(  # noqa: PLR0913
@@ -54,7 +54,7 @@ class World:
         slug: str | None = None,
         process_of: Transcript | None = None,
     ) -> Transcript:
-        """Begin a session. Its name seeds its ids, so that one story does not change another."""
+        """Begin a session. Its name seeds its ids, so a change of one story changes no other."""
         rng = Random(f"{self.seed} {name}")
         day = self.today - timedelta(days=start.days_ago)
         now = datetime.combine(day, time(start.hour, start.minute, rng.getrandbits(5)), tzinfo=UTC)
@@ -78,7 +78,7 @@ class World:
     def run_agent(
         self, parent: Transcript, call: AgentCall, tool_id: str, assistant_uuid: str
     ) -> None:
-        """Let a subagent work, in whichever file its version puts it, and report back."""
+        """Run a subagent in the file that its version uses, and write its result."""
         agent = self._agent_of(parent, call, tool_id)
         before = len(agent.lines)
         began = agent.now
@@ -156,7 +156,7 @@ class World:
         tool_id: str,
         written: list[Json],
     ) -> None:
-        # The last answer is the one that was not copied.
+        # Claude Code does not copy the last answer.
         for line in written[:-1]:
             message = {
                 key: line[key]

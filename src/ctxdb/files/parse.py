@@ -141,6 +141,21 @@ def _mend(data: bytes) -> Parsed | Bad | None:
     return Parsed([(start, end - start, value)], _joined(notes))
 
 
+def without_nul(value: Any) -> Any:
+    """The value with U+2400, the symbol for NUL, in place of every NUL in its texts.
+
+    SQLite's LIKE, length() and instr() stop at a NUL, and so do many tools.
+    """
+    kind = type(value)
+    if kind is str:
+        return value.replace("\0", "\u2400") if "\0" in value else value
+    if kind is dict:
+        return {without_nul(key): without_nul(item) for key, item in value.items()}
+    if kind is list:
+        return [without_nul(item) for item in value]
+    return value
+
+
 def _try(data: bytes | bytearray) -> Any:
     try:
         return _loads(data)

@@ -1,31 +1,36 @@
-"""One batch of lines into the database, in one transaction.
+"""One batch of chunks into the database, in one transaction.
 
-New entries take a few look-ups for the whole batch, then one executemany per table.
-Entries that repeat stored ones are settled afterwards, one at a time (copies.py). At the end
-everything derived that the batch has touched is made anew: turns, agents, requests, sessions.
-The last statement moves each file's offset, and only from where the batch began: if anyone else has
+New entries take a few look-ups for the whole batch, then one executemany per table. Entries that
+repeat stored ones are settled afterwards, one at a time (settle/copies.py). At the end everything
+is derived again that the batch has touched: turns, calls, agents, requests, sessions. The last
+statement moves each file's offset, and only from where the batch began: if another process has
 moved it, the whole batch is rolled back.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ctxdb.claude import Event, Message, Skip
-from ctxdb.settle import agents, requests, sessions, tally, turns
+from ctxdb.rows import Message, SourceFile
+from ctxdb.rules.calls import is_unique_id
+from ctxdb.rules.chunk import Chunk
+from ctxdb.rules.seen import sessions_seen
+from ctxdb.settle import agents, requests, session_files, sessions, turns
 from ctxdb.settle.copies import Copies
-from ctxdb.settle.events import EventRows
-from ctxdb.settle.messages import MessageRows
+from ctxdb.settle.events import StoredEvents
+from ctxdb.settle.line_counts import count_chunks, count_one
+from ctxdb.settle.messages import StoredMessages
 from ctxdb.settle.parents import Parents
-from ctxdb.settle.pull_requests import refresh_pulls
+from ctxdb.settle.pull_requests import refresh_pull_requests
 from ctxdb.settle.repeated_call_ids import pair_again
-from ctxdb.settle.repeated_calls import retell_tools
+from ctxdb.settle.repeated_calls import choose_first
 from ctxdb.settle.repeats import Repeats
-from ctxdb.settle.turn_starts import TurnBeginnings
-from ctxdb.store.chunk import Chunk, Placed, SourceFile, Touched, place_line
+from ctxdb.settle.touched import Touched
+from ctxdb.settle.turn_starts import TurnStarts
+from ctxdb.store import source_files
 
-Reread = Callable[[sqlite3.Connection, int, int, int], Placed | None]
+Reread = Callable[[sqlite3.Connection, int, int, int], Message | None]
 
 
 class Batch:
@@ -34,85 +39,91 @@ class Batch:
     def __init__(self, conn: sqlite3.Connection, now: str, reread: Reread) -> None:
         self.conn = conn
         self.now = now
-        self.reread = reread
         self.touched = Touched()
         self.adopting: set[str] = set()  # sessions of lines that did not name them
+        # Ids are counted on from what is stored, so this is part of the transaction.
+        self.messages = StoredMessages(conn, self.touched)
+        self.starts = TurnStarts(conn, self.touched)
+        self.parents = Parents(conn)
+        self.read_again = lambda *place: reread(conn, *place)
+        self.copies = Copies(conn, self.touched, self.replace, self.read_again)
 
     def let_go(self) -> None:
-        """Break the circle of references: while a pass runs, nobody looks for such."""
+        """Break the circle of references: garbage collection is off while a pass runs."""
         self.__dict__.clear()
-
-    def _prepare(self) -> None:
-        """Ids are counted on from what is stored, so this is part of the transaction."""
-        conn = self.conn
-        self.rows = MessageRows(conn, self.touched)
-        self.begin = TurnBeginnings(conn, self.touched)
-        self.parents = Parents(conn)
-        self.copies = Copies(conn, self.touched, self.replace, self.rows.leave, self._read_again)
-
-    def _read_again(self, file_id: int, start: int, length: int) -> Placed | None:
-        return self.reread(self.conn, file_id, start, length)
 
     def write(self, chunks: list[Chunk]) -> None:
         """Store the chunks. The caller has begun the transaction and commits it."""
-        self._prepare()
-        tally.note_errors(self.conn, chunks, self.now)
-        events = EventRows(self.conn, self.touched)
+        source_files.note_errors(self.conn, chunks, self.now)
+        events = StoredEvents(self.conn, self.touched)
         for chunk in chunks:
             self._know_session(chunk, events)
+        for chunk in chunks:
+            if chunk.session_id != chunk.file.session_id:  # a later chunk of the batch names it
+                chunk.belong_to(chunk.file.session_id)
+                chunk.derive()
             self._know_agent(chunk.file)
-        by_chunk = self._place(chunks)
-        placed = [item for items in by_chunk for item in items]
+            for message in chunk.messages:
+                message.source_file_id = chunk.file.id
+            for event in chunk.events:
+                event.source_file_id = chunk.file.id
+            self.parents.skip(chunk.skipped)
+        messages = [message for chunk in chunks for message in chunk.messages]
         repeats = Repeats(self.conn)
-        fresh, again = repeats.sort_out(placed)
+        repeated = self._find_repeats(chunks, messages, repeats)
+        new = [message for message in messages if message.is_new]
         events.place(chunks)
-        self._place_in_turns(chunks, by_chunk, events)
-        self.rows.insert([item for item in placed if item.fresh])
+        self._place_in_turns(chunks, events)
+        self.messages.insert(new)
         events.write()
-        for chunk, items in zip(chunks, by_chunk, strict=True):
-            chunk.counts = tally.counted(chunk, items, events.outcome_of)
-        tally.count_new(self.conn, chunks)
-        told = [
-            (chunk.file.id, tally.told_of(items))
-            for chunk, items in zip(chunks, by_chunk, strict=True)
-        ]
-        tally.see(self.conn, told, self.touched)
+        count_chunks(self.conn, chunks)
+        self._see(chunks)
         # Before files are located, sessions that are new must have their project.
         sessions.know_projects(self.conn, self.touched.sessions)
         for session_id in self.adopting:
             sessions.locate_files(self.conn, session_id)
         events.write_snapshots()
-        self.rows.insert_parts(fresh)
-        repeats.add_aliases(fresh)
-        for item in again:
-            self._absorb(item, repeats)
+        self.messages.insert_derived(chunks)
+        repeats.add_aliases(new)
+        for message in repeated:
+            self._absorb(message, repeats)
         self.copies.settle()
-        came = {item.rec.uuid for item in placed if item.rec.uuid is not None}
+        came = {message.uuid for message in messages if message.uuid is not None}
         self._finish(self.parents.waiting_for(came))
-        tally.move_offsets(self.conn, chunks, self.now)
+        source_files.move_offsets(self.conn, chunks, self.now)
 
-    def _place_in_turns(
-        self, chunks: list[Chunk], by_chunk: list[list[Placed]], events: EventRows
-    ) -> None:
+    def _find_repeats(
+        self, chunks: list[Chunk], messages: list[Message], repeats: Repeats
+    ) -> list[Message]:
+        """The lines that repeat an entry; chunks with such lines are derived again."""
+        if any(chunk.needs_stored_rows for chunk in chunks):
+            self.parents.name_sidechains(messages)
+        repeated = repeats.sort_out(messages)
+        for chunk in chunks:
+            has_repeats = repeated and not all(message.is_new for message in chunk.messages)
+            if has_repeats or chunk.needs_stored_rows:
+                chunk.derive()
+        return repeated
+
+    def _place_in_turns(self, chunks: list[Chunk], events: StoredEvents) -> None:
         """Give new messages their ids and turns, in reading order."""
-        begin = self.begin
+        starts = self.starts
+        new_events = {event.id for event in events.new}
         # Main threads first: agents belong to the turns of the calls that started them.
-        for chunk, items in zip(chunks, by_chunk, strict=True):
-            self.rows.number([item for item in items if item.fresh])
-            begin.follow(chunk, items, events.row_of)
-            begin.learn_links(items)
-        begin.write()
-        for items in by_chunk:
-            begin.place_agents(items)
+        for chunk in chunks:
+            self.messages.number(message for message in chunk.messages if message.is_new)
+            starts.follow(chunk, new_events)
+            starts.learn_links(chunk.messages)
+        starts.write()
+        for chunk in chunks:
+            starts.place_agents(chunk)
 
-    def _know_session(self, chunk: Chunk, events: EventRows) -> None:
+    def _know_session(self, chunk: Chunk, events: StoredEvents) -> None:
         """A file that is not named by its session is of the first session that a line names."""
         file = chunk.file
-        if file.session_id is not None:
+        if file.session_id is not None or chunk.session_id is None:
             return
-        file.session_id = chunk.first_session()
-        if file.session_id is None:
-            return
+        file.session_id = chunk.session_id
         self.conn.execute(
             "UPDATE source_files SET session_id = ? WHERE id = ?", (file.session_id, file.id)
         )
@@ -132,6 +143,16 @@ class Batch:
             who,
         )
         for column in ("message_id", "result_message_id"):
+            self.touched.pairs.update(
+                (session_id, tool_use_id)
+                for (tool_use_id,) in self.conn.execute(
+                    f"SELECT t.tool_use_id FROM messages m JOIN tool_uses t ON t.{column} = m.id"
+                    " WHERE m.source_file_id = ?",
+                    (file.id,),
+                )
+                for session_id in (None, file.session_id)
+                if not is_unique_id(tool_use_id)
+            )
             self.conn.execute(
                 "UPDATE tool_uses SET session_id = ? WHERE session_id IS NULL AND"
                 f" {column} IN (SELECT id FROM messages WHERE source_file_id = ?)",
@@ -150,78 +171,82 @@ class Batch:
             "  ON m.id IN (t.message_id, t.result_message_id) WHERE m.source_file_id = ?2)",
             who,
         )
-        self.touched.retell.add(file.id)
+        self.touched.turns_of_files.add(file.id)
         if file.session_id is not None:
             self.adopting.add(file.session_id)
             self.copies.recount.add((file.session_id, file.id))
 
-    def _place(self, chunks: list[Chunk]) -> list[list[Placed]]:
-        """The messages of each chunk with their session, agent and nearest ancestor."""
-        by_chunk: list[list[Placed]] = []
-        skipped: list[Skip | Event] = []
+    def _see(self, chunks: Iterable[Chunk]) -> None:
+        seen = []
         for chunk in chunks:
-            file = chunk.file
-            items: list[Placed] = []
-            for record, note in zip(chunk.records, chunk.notes, strict=True):
-                if type(record) is Message:
-                    items.append(place_line(record, file, note))
-                elif isinstance(record, Skip | Event) and record.uuid:
-                    skipped.append(record)
-            by_chunk.append(items)
-        placed = [item for items in by_chunk for item in items]
-        self.parents.learn(placed, skipped)
-        self.parents.resolve(placed)
-        self.parents.name_sidechains(placed)
-        return by_chunk
+            for row in chunk.derived.seen:
+                row.source_file_id = chunk.file.id
+                seen.append(row)
+        session_files.see(self.conn, seen, self.touched)
 
-    def replace(self, item: Placed) -> None:
-        """Fill an existing row of messages, and all that hangs on it, from another line."""
-        if item.agent_id is not None:
-            item.turn_id = self.begin.of_agent(item.session_id, item.agent_id)
-        self.rows.update(item)
-        turns.replace_turn(self.conn, item)
+    def replace(self, message: Message) -> None:
+        """Fill an existing row of messages, and all that depends on it, from another line."""
+        if message.agent_id is not None:
+            message.turn_id = self.starts.of_agent(message.session_id, message.agent_id)
+        else:
+            message.turn_id = None  # found again with the turns of its file
+        self.messages.update(message)
+        turns.replace_turn(self.conn, message)
 
-    def _absorb(self, item: Placed, repeats: Repeats) -> None:
-        found = repeats.find(item)
-        if found:
-            for other in found[1:]:
-                self.copies.merge(found[0], other, repeats.replays)
-            outcome = self.copies.absorb(item, found[0], repeats.replays)
+    def _absorb(self, message: Message, repeats: Repeats) -> None:
+        found = repeats.find(message)
+        first = next(iter(found), None)
+        if first is not None:
+            for other in found:
+                self.copies.merge(first, other, repeats.replays)
+            outcome = self.copies.absorb(message, first, repeats.replays)
         else:
             # What it repeated in this batch has been settled otherwise: it is an entry of its own.
             outcome = "stored"
-            item.fresh = True
-            self.rows.number([item])
-            self.rows.insert([item])
-            if item.agent_id is not None:
-                item.turn_id = self.begin.of_agent(item.session_id, item.agent_id)
-            self.rows.insert_parts([item])
-            turns.replace_turn(self.conn, item)
-            self.touched.retell.add(item.file.id)
-            tally.see(self.conn, [(item.file.id, tally.told_of([item]))], self.touched)
-            repeats.replays.add((item.session_id, item.rec.timestamp), item.rec.block_keys, item.id)
-        repeats.add_aliases([item])
-        tally.count_one(self.conn, item, outcome)
+            self._store_late(message, repeats)
+        repeats.add_aliases([message])
+        count_one(self.conn, message, outcome)
+
+    def _store_late(self, message: Message, repeats: Repeats) -> None:
+        message.is_new = True
+        self.messages.number([message])
+        message.turn_id = None
+        self.messages.insert([message])
+        if message.agent_id is not None:
+            message.turn_id = self.starts.of_agent(message.session_id, message.agent_id)
+        self.messages.insert_parts(message)
+        turns.replace_turn(self.conn, message)
+        self.touched.turns_of_files.add(message.source_file_id)
+        seen = sessions_seen([message])
+        for row in seen:
+            row.source_file_id = message.source_file_id
+        session_files.see(self.conn, seen, self.touched)
+        moment = (message.session_id, message.timestamp)
+        repeats.replays.add(moment, message.block_keys, message.id)
 
     def _finish(self, found: list[tuple[int, str]]) -> None:
         """Derive again what the batch has touched, from the lines up to the sessions.
 
         `found` are messages whose parent has come.
         """
-        filled = [item for item in self.rows.filled if item.id not in self.copies.dropped]
-        self.parents.write(filled, self.rows.replaced, found)
-        turns.retell(self.conn, self.touched)
-        pair_again(self.conn, self.rows.tools.next_id, self.touched)
-        retell_tools(self.conn, self.rows.tools, self._read_again, self.touched)
-        agents.refresh(self.conn, self.touched)
-        requests.recompute(self.conn, self.touched.requests)
-        for session_id in sorted(self.touched.renumber):
-            turns.renumber(self.conn, session_id)
-            self.touched.sessions.add(session_id)
-        turns.end_turns(self.conn, self.touched.turns)
-        self.touched.sessions.update(
-            sessions.settle_summaries(self.conn, everything=bool(self.touched.retell))
+        conn, touched, stored = self.conn, self.touched, self.messages
+        filled = [message for message in stored.filled if message.id not in self.copies.merged]
+        self.copies.rename_parents()
+        self.parents.write(filled, stored.replaced, found)
+        turns.find_again(conn, touched)
+        pair_again(conn, stored.calls, touched)
+        choose_first(conn, stored.calls, self.read_again, touched)
+        agents.refresh(conn, touched)
+        requests.recompute(conn, touched.requests)
+        for session_id in sorted(touched.renumber):
+            turns.renumber(conn, session_id)
+            touched.sessions.add(session_id)
+        turns.end_turns(conn, touched.turns)
+        touched.sessions.update(
+            sessions.settle_summaries(conn, everything=bool(touched.turns_of_files))
         )
-        self.touched.sessions.update(row[1] for row in self.begin.new if row[1] is not None)
-        sessions.refresh(self.conn, self.touched.sessions)
-        refresh_pulls(self.conn, self.touched.pulls)
+        touched.sessions.update(
+            turn.session_id for turn in self.starts.new if turn.session_id is not None
+        )
+        sessions.refresh(conn, touched.sessions)
+        refresh_pull_requests(conn, touched.pull_requests)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ctxdb.files.walk import Scan
     from ctxdb.ingest.report import SyncReport
     from ctxdb.progress import Progress
-    from ctxdb.store.chunk import Chunk
+    from ctxdb.rules.chunk import Chunk
 
 MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
 MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass reads what is left
@@ -71,15 +71,15 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
 
     The caller holds the writer lock, and an ordinary pass follows.
     """
-    if any(os.path.lexists(_beside(path, side)) for side in SIDE_FILES):
+    if any(os.path.lexists(beside(path, side)) for side in SIDE_FILES):
         return None
     found = _first(scan(roots, is_transcript))
     if sum(file.size for file in found.files) < MIN_BYTES or (os.cpu_count() or 1) < 2:
         return None
-    aside = _aside(path)
+    aside = unfinished(path)
     try:
         report = _fill(aside, found, roots, progress)
-        _put_in_place(aside, path)
+        put_in_place(aside, path)
     except Exception:  # noqa: BLE001
         return None  # the ordinary way will say what is wrong, and keep what it can
     finally:
@@ -89,14 +89,17 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
 
 def remove_unfinished(path: Path) -> None:
     """Remove what a building that was killed has left; the caller holds the writer lock."""
-    _remove(_aside(path))
+    _remove(unfinished(path))
+    _remove(unfinished(unfinished(path)))  # of one that was to replace an old database
 
 
-def _aside(path: Path) -> Path:
-    return _beside(path, "-building")
+def unfinished(path: Path) -> Path:
+    """The file that a database is made in before it gets its name."""
+    return beside(path, "-building")
 
 
-def _beside(path: Path, suffix: str) -> Path:
+def beside(path: Path, suffix: str) -> Path:
+    """A file beside a database, named after it."""
     return path.with_name(path.name + suffix)
 
 
@@ -131,19 +134,20 @@ def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) ->
         return Building(conn, roots, progress, reading).run(found)
 
 
-def _put_in_place(aside: Path, path: Path) -> None:
-    """Give the database its name, all of it on disk; a file that has come meanwhile stays."""
+def put_in_place(aside: Path, path: Path, *, replace: bool = False) -> None:
+    """Give the database its name, all of it on disk.
+
+    Unless it is to be replaced, a file that has come meanwhile stays.
+    """
     fd = os.open(aside, os.O_RDWR | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-    try:
-        os.link(aside, path)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
+    if replace:
         aside.rename(path)
+    else:
+        _name_if_free(aside, path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # not every file system knows it
@@ -152,7 +156,16 @@ def _put_in_place(aside: Path, path: Path) -> None:
         os.close(folder)
 
 
+def _name_if_free(aside: Path, path: Path) -> None:
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        aside.rename(path)
+
+
 def _remove(aside: Path) -> None:
     for side in SIDE_FILES:
         with suppress(OSError):
-            _beside(aside, side).unlink()
+            beside(aside, side).unlink()

@@ -139,7 +139,7 @@ class Look:
             elif verdict is Verdict.UNCHANGED or now.st_size <= item.file.offset:
                 source_files.note_stat(self.conn, item.file.id, now, item.file.offset)
                 return None
-            elif not item.file.fresh:
+            elif not item.file.is_new:
                 self.report.grown_files += 1
             self._read_sidecars(item, file)
             return Work(item, file, now.st_size)
@@ -188,7 +188,7 @@ class Look:
         if item.file.agent_id is not None:
             # Whose agent it is may be known only when its first line is read.
             item.file.facts = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
-        elif item.file.fresh:
+        elif item.file.is_new:
             self._read_index(file)
 
     def _read_index(self, file: FoundFile) -> None:

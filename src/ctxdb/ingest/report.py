@@ -24,6 +24,7 @@ class SyncReport:
     bad_lines: int = 0
     bytes_read: int = 0
     seconds: float = 0.0
+    rebuilt: bool = False  # the database was of an earlier version and has been made again
     missing_roots: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -38,6 +39,8 @@ class SyncReport:
             for root in self.missing_roots:
                 yield f"  {root}: no such folder"
             return
+        if self.rebuilt:
+            yield "The database was made by an earlier version of ctxdb; it has been made again."
         if self.lines_read:
             yield (
                 f"Read {counted(self.lines_read, 'new line')} ({human_bytes(self.bytes_read)})"

@@ -5,49 +5,43 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from ctxdb.claude import Message, Record
 from ctxdb.files.identity import open_regular
 from ctxdb.files.parse import Bad, parse
 from ctxdb.files.tail import read_block
 from ctxdb.ingest.line_reader import tamed
+from ctxdb.rows import Message, Record, SourceFile
+from ctxdb.rules.chunk import Chunk, Stat, fill_chunk
 from ctxdb.settle.parents import Parents
-from ctxdb.store.chunk import Placed, SourceFile, place_line
+from ctxdb.store.insert import load
 
 
 def records_at(fd: int, start: int, length: int, *, in_agent_file: bool) -> list[Record]:
-    """The records of the line (or of the object within a line) at a place."""
+    """What the line (or the object within a line) at a place says."""
     data = os.pread(fd, length, start)
     if len(data) != length:
         return []
     parsed = parse(data)
     if parsed is None or isinstance(parsed, Bad):
         block = read_block(fd, start)  # a long line with its base64 cut out, as when it was stored
-        if not block.lines:
-            return []
-        [(_, _, data)] = block.lines[:1]
+        data = next((data for _, _, data in block.lines), b"")
         parsed = parse(data)
         if parsed is None or isinstance(parsed, Bad):
             return []
     records = []
     for at, size, entry in parsed.objects:
-        whole = len(parsed.objects) == 1 or len(data) != length
-        place = (start, length) if whole else (start + at, size)
+        is_whole = len(parsed.objects) == 1 or len(data) != length
+        place = (start, length) if is_whole else (start + at, size)
         records.append(tamed(entry, *place, data[at : at + size], in_agent_file))
     return records
 
 
-def reread(conn: sqlite3.Connection, file_id: int, start: int, length: int) -> Placed | None:
+def reread(conn: sqlite3.Connection, file_id: int, start: int, length: int) -> Message | None:
     """A message as its line says it now; None when the line cannot be read any more."""
-    row = conn.execute(
-        "SELECT path, path_bytes, session_id, agent_id, workflow_run, generation FROM source_files"
-        " WHERE id = ?",
-        (file_id,),
-    ).fetchone()
-    if row is None:
+    file = next(load(conn, SourceFile, "WHERE t.id = ?", (file_id,)), None)
+    if file is None:
         return None
-    file = SourceFile(file_id, row[0], row[2], row[3], row[4], generation=row[5])
     try:
-        fd = open_regular(row[1] or row[0])
+        fd = open_regular(file.path_bytes or file.path)
     except OSError:
         return None
     try:
@@ -56,16 +50,12 @@ def reread(conn: sqlite3.Connection, file_id: int, start: int, length: int) -> P
         return None
     finally:
         os.close(fd)
-    for record in records:
-        if isinstance(record, Message) and record.start == start:
-            return _place(conn, record, file)
+    wanted = [r for r in records if isinstance(r, Message) and r.byte_start == start]
+    chunk = Chunk(start, start + length, 1, Stat(0, 0, 0, 0, 0), b"", at_end=False)
+    fill_chunk(chunk, wanted, file.session_id, file.agent_id)
+    if chunk.needs_stored_rows:
+        Parents(conn).name_sidechains(chunk.messages)
+    for message in chunk.messages:
+        message.source_file_id = file_id
+        return message
     return None
-
-
-def _place(conn: sqlite3.Connection, record: Message, file: SourceFile) -> Placed:
-    placed = place_line(record, file, "")
-    parents = Parents(conn)
-    parents.learn([placed], [])
-    parents.resolve([placed])
-    parents.name_sidechains([placed])
-    return placed

@@ -18,23 +18,24 @@ from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import is_of_the_machine
+from ctxdb.files.tail import Unfinished
 from ctxdb.files.walk import Scan, scan
 from ctxdb.ingest.line_reader import (
-    Lines,
+    FilePlace,
     ReaderDied,
     must_be_the_same,
     open_at,
     read_apart,
+    read_chunk,
     read_file,
-    read_lines,
 )
 from ctxdb.ingest.plan import NO_DESCRIPTORS, Work
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.storing import Storing
 from ctxdb.ingest.workers import FAILED, LARGE, Arrived, Limits, ReaderProcesses, Task
 from ctxdb.progress import Progress
+from ctxdb.rules.chunk import Chunk
 from ctxdb.store import fulltext, source_files
-from ctxdb.store.chunk import Chunk
 from ctxdb.store.connection import write_transaction
 from ctxdb.store.file_numbers import load_numbers
 
@@ -160,22 +161,23 @@ class Pass(Storing):
 
     def _chunks(self, one: Work) -> Iterator[Chunk]:
         file = one.item.file
-        at, mark, agent = file.offset, file.mark, file.agent_id is not None
-        for found in read_file(
+        at, mark = file.offset, file.mark
+        for chunk in read_file(
             one.item.open_path,
             at,
             mark,
-            in_agent_file=agent,
+            place_of(one),
             limit=one.limit,
-            unfinished=file.unfinished,
+            unfinished=unfinished_of(one),
         ):
-            if found.is_large:
+            if chunk.is_large:
                 yield from self._large(one, at, mark)
                 return
-            yield found.chunk(file)
-            if self._is_enough(one, found):
+            chunk.file = file
+            yield chunk
+            if self._is_enough(one, chunk):
                 return
-            at, mark = found.end, found.mark
+            at, mark = chunk.end, chunk.mark
 
     def _read_ahead(self, readers: ReaderProcesses, work: dict[int, Work]) -> None:
         """Read in other processes, write in this one. Files go by the numbers of their tasks."""
@@ -201,15 +203,16 @@ class Pass(Storing):
             except OSError as e:
                 self._failed(one, e)
         chunks = []
-        for n, lines in arrived.chunks:
+        for n, chunk in arrived.chunks:
             if n in work and work[n].item.file.id not in self.lost:
-                chunks.append(lines.chunk(work[n].item.file))
+                chunk.file = work[n].item.file
+                chunks.append(chunk)
         self._store(chunks)
-        for n, lines in arrived.chunks:
-            if lines.at_end:
+        for n, chunk in arrived.chunks:
+            if chunk.at_end:
                 unread.pop(n, None)
 
-    def _is_enough(self, _one: Work, _found: Lines) -> bool:
+    def _is_enough(self, _one: Work, _chunk: Chunk) -> bool:
         """A pass reads each file to its end; the daemon has others to serve."""
         return False
 
@@ -223,47 +226,45 @@ class Pass(Storing):
         fd = open_at(one.item.open_path, offset, mark)
         try:
             while True:
-                agent = file.agent_id is not None
-                found = read_lines(
-                    fd, offset, in_agent_file=agent, parse_large=False, limit=one.limit
-                )
-                if found.is_large:
-                    found = self._huge_line(one, fd, offset)
+                chunk = read_chunk(fd, offset, place_of(one), parse_large=False, limit=one.limit)
+                if chunk.is_large:
+                    chunk = self._huge_line(one, fd, offset)
                 must_be_the_same(fd, one.item.open_path, offset, mark)
-                yield found.chunk(file)
-                offset, mark = found.end, found.mark
-                if found.at_end or self._is_enough(one, found):
+                chunk.file = file
+                yield chunk
+                offset, mark = chunk.end, chunk.mark
+                if chunk.at_end or self._is_enough(one, chunk):
                     return
         finally:
             os.close(fd)
 
-    def _huge_line(self, one: Work, fd: int, offset: int) -> Lines:
-        """Announce the line in the database, then parse it: nobody shall die of it for ever.
+    def _huge_line(self, one: Work, fd: int, offset: int) -> Chunk:
+        """Announce the line in the database, then parse it, so a crash on it is not repeated.
 
-        It may have been killed for another reason. So the second try is made in a process of its
-        own, and only the third time the line is passed over.
+        The process may have been killed for another reason. So the second try is made in a process
+        of its own, and only the third time the line is passed over.
         """
-        agent = one.item.file.agent_id is not None
-        tried = one.item.attempting
+        place = place_of(one)
+        tried = one.item.file.attempting
         failed = 0 if tried is None else {offset: 1, -1 - offset: 2}.get(tried, 0)
         if failed < 2:
             self.announced = True
             self._commit()
             with write_transaction(self.conn):
                 self.conn.execute(
-                    "UPDATE source_files SET attempting = ? WHERE id = ?",
+                    "UPDATE _file_marks SET attempting = ? WHERE source_file_id = ?",
                     (-1 - offset if failed else offset, one.item.file.id),
                 )
             with suppress(MemoryError, ReaderDied):
-                read = read_apart if failed else read_lines
-                return read(fd, offset, in_agent_file=agent)
-        return read_lines(fd, offset, in_agent_file=agent, give_up=True)
+                read = read_apart if failed else read_chunk
+                return read(fd, offset, place)
+        return read_chunk(fd, offset, place, give_up=True)
 
     def _survived(self, error: BaseException) -> None:
         """What ends a pass but not the process (Ctrl-C, a full disk) is not a huge line's doing."""
         if self.announced and not isinstance(error, MemoryError):
             with suppress(sqlite3.Error):
-                self.conn.execute("UPDATE source_files SET attempting = NULL")
+                self.conn.execute("UPDATE _file_marks SET attempting = NULL")
 
     def _failed(self, one: Work, error: OSError) -> None:
         if error.errno == errno.ENOENT:
@@ -275,6 +276,17 @@ class Pass(Storing):
             return
         self._commit()
         self._note_unreadable(one, reason)
+
+
+def place_of(one: Work) -> FilePlace:
+    """What is known of a file before it is read."""
+    return FilePlace(one.item.file.session_id, one.item.file.agent_id)
+
+
+def unfinished_of(one: Work) -> Unfinished | None:
+    """How far a file's unfinished last line has been searched for its end."""
+    found = one.item.file.unfinished
+    return None if found is None else Unfinished(*found)
 
 
 def read_ahead(tasks: list[Task]) -> ReaderProcesses:
@@ -292,5 +304,5 @@ def _task(one: Work) -> Task:
         file.session_id,
         file.agent_id,
         one.limit,
-        file.unfinished,
+        unfinished_of(one),
     )

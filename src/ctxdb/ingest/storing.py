@@ -1,7 +1,7 @@
-"""What was read, into the database: in batches, several of them to a transaction.
+"""Stores what was read, in batches, several of them to a transaction.
 
-Rows and offsets are committed together. Nothing of a batch that fails is left, and whoever called
-is told: which of its files was the reason, nobody knows yet.
+Rows and offsets are committed together. Nothing of a batch that fails is left. The error goes to
+the caller: it is not known yet which of the files was the reason.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from ctxdb.errors import CtxdbError
 from ctxdb.ingest.batch import Batch
 from ctxdb.ingest.plan import Look, Work
 from ctxdb.ingest.reread import reread
-from ctxdb.settle.tally import OffsetMoved
+from ctxdb.rules.chunk import Chunk
 from ctxdb.store import source_files
-from ctxdb.store.chunk import Chunk
 from ctxdb.store.connection import commit, write_transaction
+from ctxdb.store.source_files import OffsetMoved
 
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.
@@ -65,7 +65,9 @@ class Storing(Look):
         self.uncommitted += size
         self.report.lines_read += chunk.lines
         self.report.bytes_read += size
-        self.report.bad_lines += sum(n for k, n in chunk.counts.items() if k[2] == "bad")
+        self.report.bad_lines += sum(
+            n for (_, _, outcome, _), n in chunk.counts.items() if outcome == "bad"
+        )
         self.progress.advance(size)
 
     def _is_time_to_commit(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.errors import LockHeld
 from ctxdb.ingest.first_sync import build, remove_unfinished
+from ctxdb.ingest.old_database import replace_old
 from ctxdb.ingest.run import Pass
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
@@ -17,7 +18,8 @@ from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from ctxdb.config import Config
     from ctxdb.ingest.report import SyncReport
@@ -42,21 +44,50 @@ def sync(
     SQLite's own lock, as an editor may, are waited for `busy` seconds.
     """
     with _writing(config, say if wait else None), naming_damage(config.db_path):
-        began = time.monotonic()
         remove_unfinished(config.db_path)
-        built = build(config.db_path, config.roots, progress)
+        rebuilt = replace_old_database(config, progress, busy=busy)
+        if rebuilt is not None:
+            return rebuilt
+        return _read_new_lines(config.db_path, config.roots, progress, busy)
+
+
+def replace_old_database(
+    config: Config, progress: Progress, *, busy: float = BUSY_SECONDS
+) -> SyncReport | None:
+    """Make a database of an earlier version again; None when it is of this one, or not there.
+
+    The caller holds the writer lock.
+    """
+    done: list[SyncReport] = []
+
+    def fill(path: Path, roots: Sequence[str]) -> None:
+        done.append(_read_new_lines(path, roots, progress, busy))
+
+    if not replace_old(config.db_path, config.roots, fill, busy):
+        return None
+    (report,) = done
+    report.rebuilt = True
+    return report
+
+
+def _read_new_lines(
+    path: Path, roots: Sequence[str], progress: Progress, busy: float
+) -> SyncReport:
+    """Bring one database up to date; it is made if it is not there."""
+    began = time.monotonic()
+    built = build(path, roots, progress)
+    if built is not None:
+        give_back()
+    with closing(open_writer(path, wait=busy)) as conn:
+        prepare(conn, path)
+        # Of what a building has left, little or nothing, processes that read ahead are not
+        # worth their memory: forked from this one, they begin with all that this one has.
+        report = Pass(conn, roots, progress, ahead=built is None).run()
         if built is not None:
-            give_back()
-        with closing(open_writer(config.db_path, wait=busy)) as conn:
-            prepare(conn, config.db_path)
-            # Of what a building has left, little or nothing, processes that read ahead are not
-            # worth their memory: forked from this one, they begin with all that this one has.
-            report = Pass(conn, config.roots, progress, ahead=built is None).run()
-            if built is not None:
-                report = _together(built, report)
-                report.seconds = round(time.monotonic() - began, 3)
-            if report.lines_read > OPTIMIZE_LINES:
-                _optimize(conn)
+            report = _together(built, report)
+            report.seconds = round(time.monotonic() - began, 3)
+        if report.lines_read > OPTIMIZE_LINES:
+            _optimize(conn)
     return report
 
 

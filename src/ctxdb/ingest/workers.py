@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ctxdb.files.tail import Unfinished
-from ctxdb.ingest.line_reader import Lines, ReaderDied, pack_lines, read_file, unpack_lines
+from ctxdb.ingest.line_reader import FilePlace, ReaderDied, read_file
 from ctxdb.ingest.ring import Ring
+from ctxdb.rules.chunk import Chunk, unpack_chunk
 
 READERS = 2
 AHEAD_BYTES = 8 << 20  # of rows, from each reader, before they are asked for
@@ -59,13 +60,13 @@ class _Batches:
         self.ring = ring
         self.limits = limits
         self.enough = limits.first_bytes
-        self.chunks: list[tuple[int, tuple[Any, ...]]] = []  # task, packed lines
+        self.chunks: list[tuple[int, tuple[Any, ...]]] = []  # task, packed chunk
         self.size = 0
         self.lines = 0
 
-    def add(self, n: int, found: Lines) -> None:
+    def add(self, n: int, found: Chunk) -> None:
         """Add the next chunk of a task."""
-        self.chunks.append((n, pack_lines(found)))
+        self.chunks.append((n, found.pack()))
         self.size += found.end - found.start
         self.lines += found.lines
         if self.size >= self.enough or self.lines >= self.limits.lines:
@@ -99,18 +100,18 @@ def _serve(
     batches = _Batches(ring, limits)
     try:
         for n, task in tasks:
-            in_agent_file = task.agent_id is not None
-            lines = read_file(
+            place = FilePlace(task.session_id, task.agent_id)
+            chunks = read_file(
                 task.path,
                 task.offset,
                 task.mark,
-                in_agent_file=in_agent_file,
+                place,
                 limit=task.limit,
                 unfinished=task.unfinished,
             )
             while True:
                 try:
-                    found = next(lines, None)
+                    found = next(chunks, None)
                 except OSError as e:
                     batches.tell(FAILED, n, e.errno or 0, e.strerror or str(e))
                     break
@@ -152,7 +153,7 @@ class Arrived:
     kind: int
     task: int = -1  # of FAILED and LARGE
     value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset, mark
-    chunks: list[tuple[int, Lines]] = field(default_factory=list)
+    chunks: list[tuple[int, Chunk]] = field(default_factory=list)
 
 
 class _Reader(NamedTuple):
@@ -166,7 +167,7 @@ class _Reader(NamedTuple):
             return None
         if kind != LINES:
             return Arrived(kind, rest[0], tuple(rest[1:]))
-        return Arrived(kind, chunks=[(n, unpack_lines(lines)) for n, lines in rest[0]])
+        return Arrived(kind, chunks=[(n, unpack_chunk(packed)) for n, packed in rest[0]])
 
 
 class ReaderProcesses:

@@ -1,1 +1,1 @@
-"""The price list as people edit it: rows from the command line and from CSV files."""
+"""The price list: read it, change it, and import it from CSV files."""

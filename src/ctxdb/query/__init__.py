@@ -1,12 +1,16 @@
-"""Questions to the database from a shell: read-only, limited, and laid out for people or programs.
+"""Answer questions from a shell: read-only, with limits, and readable for people or programs.
 
 ::
 
-    what was asked ──► filters ──► build ──► guard ──► run ──► formats ──► standard output
-    (name, options)    where it    one       a connection    rows     table, json, jsonl,
-                       narrows     statement that cannot              csv, md, plot
-                                             write or hang
+    what was asked ──► statement ──► guard ────────► execute ──► present ──► standard output
+    (name, options)    one SQL       a connection    rows        table, plot, or formats:
+                       statement     that cannot                 json, jsonl, csv, md
+                                     write or hang
 
-Before that, ``fresh`` takes in what is new. None of these modules imports anything heavy: the
-answer has to be there before the person looks up.
+    what was typed ──► search_words ──► candidates ──► search ──► hits ──► standard output
+                       an expression    matching       ranked     with snippets
+                       of FTS5          rows
+
+Before that, ``fresh`` brings the database up to date. A module that takes long to import is only
+imported where it is needed, because a person waits for the answer.
 """

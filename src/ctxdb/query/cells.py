@@ -1,54 +1,69 @@
-"""What a value looks like to a person: money, tokens, times, paths, each in its own way.
+"""Show one value to a person: money, tokens, times, paths and ids, each in its own way.
 
-Which of these a column holds, its name says; that is a rule of the schema (``*_usd``, ``*_tokens``,
-``*_at``). A value that does not fit its column's name is shown as it is.
+The header of a view or query says of what kind each column is (`ctxdb.store.sql_files`). Tables and
+SQL that a person writes have no header: there the name of the column decides, by the rules of the
+schema (``*_usd``, ``*_tokens``, ``*_at``). A value that does not fit its kind is shown as it is.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from ctxdb.escape import one_line
 from ctxdb.formatting import amount, day_and_time, duration, money
+from ctxdb.store.sql_files import Display
 
-Kind = Literal["money", "tokens", "bytes", "seconds", "share", "time", "path", "id", "plain"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
+    from ctxdb.store.sql_files import ColumnKind, Place
+
+SHORT_ID_CHARS = 8  # enough to tell sessions apart; --session and `ctxdb show` take them
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
-_PATHS = ("path", "cwd", "file", "folder", "repo_path", "relative_path", "result_path")
-# Numbers in these tell things apart; nobody adds them up.
-_NAMES_OF_THINGS = ("id", "uuid", "session", "ordinal", "year", "status", "exit_code", "byte_start")
-SHORT_ID = 8  # what tells sessions apart, and what --session and show take
 
 
-def kind_of(column: str) -> Kind:
-    """What a column of that name holds."""
+# -- columns without a header ----------------------------------------------------------------------
+
+# The first pattern that matches the whole name decides. Any other column is text.
+_KINDS_BY_NAME: tuple[tuple[ColumnKind, str], ...] = (
+    ("money", r".*_usd(_.*)?"),
+    ("tokens", r"tokens(_.*)?|.*_tokens|input|output"),
+    ("bytes", r"bytes|.*_bytes|size"),
+    ("seconds", r"seconds|.*_seconds"),
+    ("share", r"share|.*_share|.*_rate"),
+    ("time", r"timestamp|.*_at|.*_since"),
+    ("path", r"path|.*_path|cwd|file|folder"),
+    # Numbers that nothing is computed with: they have no separators.
+    ("id", r"id|.*_id|session|.*_number|uuid|ordinal|year|status|exit_code|byte_start"),
+)
+_PLACES_BY_NAME: tuple[tuple[Place, str], ...] = (
+    ("always", r"session_id|cost_usd|total_tokens"),
+    ("detail", r".*_id|.*_key|uuid|ordinal|byte_start|relative_path|requests_(unpriced|not_final)"),
+    ("about", r"title|prompt|text|command|target|path"),
+)
+
+
+def display_by_name(column: str) -> Display:
+    """Return how to show a column that no header describes."""
     name = column.lower()
-    if name.endswith("_usd") or "_usd_" in name:
-        return "money"
-    if name in ("tokens", "input", "output") or name.endswith(("_tokens", "tokens_per_minute")):
-        return "tokens"
-    if name.startswith("tokens_"):
-        return "tokens"
-    if name.endswith("_bytes") or name in ("bytes", "size", "bytes_behind"):
-        return "bytes"
-    if name == "seconds" or name.endswith("_seconds"):
-        return "seconds"
-    if name.endswith(("_rate", "_share")) or name in ("share", "read_from_cache"):
-        return "share"
-    if name.endswith(("_at", "_since")) or name in ("timestamp", "last_active", "last_touched"):
-        return "time"
-    if name in _PATHS or name.endswith("_path"):
-        return "path"
-    if name.endswith(("_id", "_number")) or name in _NAMES_OF_THINGS:
-        return "id"
-    return "plain"
+    kinds = (kind for kind, pattern in _KINDS_BY_NAME if re.fullmatch(pattern, name))
+    places = (place for place, pattern in _PLACES_BY_NAME if re.fullmatch(pattern, name))
+    return Display(next(kinds, "text"), next(places, "usual"))
 
 
-def shown(value: object, kind: Kind, *, short: bool = True) -> str:
-    """Return a value for one cell of a table; `short` where room is scarce."""
+def displays_for(names: Sequence[str], declared: Mapping[str, Display]) -> list[Display]:
+    """Return how to show each column: as its header declares, else by its name."""
+    return [declared.get(name) or display_by_name(name) for name in names]
+
+
+# -- values ----------------------------------------------------------------------------------------
+
+
+def shown(value: object, kind: ColumnKind, *, short: bool = True) -> str:
+    """Return a value as text for one cell of a table; with `short`, a UUID is cut."""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
@@ -59,12 +74,12 @@ def shown(value: object, kind: Kind, *, short: bool = True) -> str:
     if kind == "time" or (len(text) in (20, 24) and _STAMP.fullmatch(text)):
         return one_line(_local(text))
     if kind == "id" and short and _UUID.fullmatch(text):
-        return text[:SHORT_ID]
+        return text[:SHORT_ID_CHARS]
     return one_line(text)
 
 
-def _number(value: float, kind: Kind) -> str:
-    if not math.isfinite(value):  # SQLite makes it of 9e999
+def _number(value: float, kind: ColumnKind) -> str:
+    if not math.isfinite(value):  # SQLite reads 9e999 as infinity
         return str(value)
     if kind == "money":
         return money(value)
@@ -84,5 +99,5 @@ def _number(value: float, kind: Kind) -> str:
 
 
 def _local(text: str) -> str:
-    """A UTC timestamp as the clock on the wall showed it; anything else as it is."""
+    """Return a UTC timestamp as local time; any other text as it is."""
     return day_and_time(text) or text if _STAMP.fullmatch(text) else text

@@ -1,8 +1,8 @@
-"""What could come next, for the shell's completion: names, projects, and sessions by their titles.
+"""Suggest words for the shell's completion: views, queries, projects and sessions.
 
-Titles come from transcripts, and a shell makes something of what it is given: zsh takes a colon for
-the end of the word and expands $(...) in descriptions. So of a title only letters, digits, spaces
-and a few harmless signs are left.
+Titles of sessions come from transcripts, and a shell interprets what it is given: zsh takes a colon
+for the end of the word, and expands $(...) in descriptions. So only letters, digits, spaces and a
+few harmless signs of a title are passed on.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from ctxdb.store import sql_files
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LATEST = 50  # sessions to choose from
-LONGEST = 60  # characters of a description
+LATEST = 50  # sessions that are suggested
+PROJECTS = 500
+LONGEST_CHARS = 60  # of a description
 _HARMFUL = re.compile(r"[^\w ,.-]+")
 
 
 def names(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Views and queries, each with its question."""
+    """Return views and queries, each with its question."""
     for one in [*sql_files.all_views(), *sql_files.all_queries()]:
         if one.name.startswith(incomplete):
             yield one.name, harmless(one.question)
 
 
 def sessions(incomplete: str) -> Iterator[tuple[str, str]]:
-    """The latest sessions by the beginning of their ids, with their titles."""
+    """Return the latest sessions whose ids begin so, with their titles."""
     for session_id, title in _ask(
         "SELECT id, title FROM sessions WHERE instr(id, ?) = 1 ORDER BY ended_at DESC LIMIT ?",
         (incomplete.lower(), LATEST),
@@ -39,11 +40,11 @@ def sessions(incomplete: str) -> Iterator[tuple[str, str]]:
 
 
 def projects(incomplete: str) -> Iterator[tuple[str, str]]:
-    """Projects by name, those that were worked on last first."""
+    """Return projects whose names begin so; the one with the latest session is first."""
     for name, path in _ask(
         "SELECT p.name, min(p.path) FROM projects p JOIN sessions s ON s.project_id = p.id"
         " GROUP BY p.name ORDER BY max(s.ended_at) DESC LIMIT ?",
-        (500,),
+        (PROJECTS,),
     ):
         text = str(name or "")
         if text.startswith(incomplete) and harmless(text) == text:
@@ -51,12 +52,12 @@ def projects(incomplete: str) -> Iterator[tuple[str, str]]:
 
 
 def harmless(text: str) -> str:
-    """Text in which no shell finds anything to do."""
-    return " ".join(_HARMFUL.sub(" ", text).split())[:LONGEST].strip()
+    """Return text without any character that a shell interprets."""
+    return " ".join(_HARMFUL.sub(" ", text).split())[:LONGEST_CHARS].strip()
 
 
 def _ask(sql: str, values: tuple[object, ...]) -> list[tuple[object, ...]]:
-    """Rows, or none: a completion has nobody to tell what went wrong."""
+    """Return rows, or none if anything fails: a completion cannot print errors."""
     import sqlite3
 
     from ctxdb.config import load

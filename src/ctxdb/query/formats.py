@@ -1,9 +1,12 @@
-"""Answers for programs and documents: JSON, JSON Lines, CSV and Markdown.
+"""Write an answer as JSON, JSON Lines, CSV or Markdown.
 
-JSON is exact: every character that is not plain ASCII is escaped, so nothing in it can steer a
-terminal, and a parser gives back what is stored. CSV and Markdown are read by people and by
-spreadsheets: what steers a terminal is spelt out, and a text that a spreadsheet would take for a
-formula gets a quote before it.
+JSON is exact: every character that is not plain ASCII is escaped, so nothing in it can control a
+terminal, and a parser gives back the stored value. People and spreadsheets read CSV and Markdown:
+there, characters that control a terminal are spelt out, and a text that a spreadsheet would take
+for a formula gets a quote before it.
+
+A row is written whole or not at all. Where the limit of bytes is reached the rows end, and what was
+written is still valid JSON, CSV or Markdown.
 """
 
 from __future__ import annotations
@@ -11,10 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxdb.escape import one_line, safe
-from ctxdb.query.cells import kind_of, shown
+from ctxdb.output import ByteLimit
+from ctxdb.query.cells import display_by_name, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from ctxdb.store.sql_files import ColumnKind, Display
 
     Row = Sequence[object]
     Write = Callable[[str], object]
@@ -37,27 +43,40 @@ _IN_MARKDOWN = str.maketrans(
 )
 
 
-def write_json(columns: Sequence[str], rows: Iterable[Row], write: Write) -> None:
-    """One array of objects."""
+def write_json(
+    columns: Sequence[str], rows: Iterable[Row], write: Write, limit: ByteLimit | None = None
+) -> None:
+    """Write one array of objects."""
+    limit = limit or ByteLimit()
+    limit.reserve("[\n]\n")
     write("[")
+    end = "]\n"
+    for text in limit.within(_json_items(columns, rows)):
+        write(text)
+        end = "\n]\n"
+    write(end)
+
+
+def _json_items(columns: Sequence[str], rows: Iterable[Row]) -> Iterator[str]:
     between = "\n"
     for row in rows:
-        write(f"{between}{_object(columns, row)}")
+        yield f"{between}{_object(columns, row)}"
         between = ",\n"
-    write("]\n" if between == "\n" else "\n]\n")
 
 
-def write_jsonl(columns: Sequence[str], rows: Iterable[Row], write: Write) -> None:
-    """One object a line."""
-    for row in rows:
-        write(f"{_object(columns, row)}\n")
+def write_jsonl(
+    columns: Sequence[str], rows: Iterable[Row], write: Write, limit: ByteLimit | None = None
+) -> None:
+    """Write one object a line."""
+    for text in (limit or ByteLimit()).within(f"{_object(columns, row)}\n" for row in rows):
+        write(text)
 
 
 def _object(columns: Sequence[str], row: Row) -> str:
     import json
 
     found = {name: _for_json(value) for name, value in zip(columns, row, strict=True)}
-    # JSON would leave DEL alone.
+    # json does not escape DEL.
     return json.dumps(found).replace("\x7f", "\\u007f")
 
 
@@ -72,19 +91,32 @@ def _for_json(value: object) -> object:
 
 
 def write_csv(
-    columns: Sequence[str], rows: Iterable[Row], write: Write, *, raw: bool = False
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    write: Write,
+    limit: ByteLimit | None = None,
+    *,
+    raw: bool = False,
 ) -> None:
-    """Comma separated, quoted where needed. With `raw` cells are as they are stored."""
+    """Write comma separated values, quoted where needed; with `raw`, cells are as stored."""
+    for text in (limit or ByteLimit()).within(_csv_lines(columns, rows, raw=raw)):
+        write(text)
+
+
+class _Echo:
+    """A file for csv.writer, which returns what the file's `write` returns."""
+
+    def write(self, text: str) -> str:
+        return text
+
+
+def _csv_lines(columns: Sequence[str], rows: Iterable[Row], *, raw: bool) -> Iterator[str]:
     import csv
 
-    class _Out:
-        def write(self, text: str) -> object:
-            return write(text)
-
-    writer = csv.writer(_Out(), lineterminator="\n")
-    writer.writerow([name if raw else csv_text(name) for name in columns])
+    line = csv.writer(_Echo(), lineterminator="\n").writerow
+    yield line([name if raw else csv_text(name) for name in columns])
     for row in rows:
-        writer.writerow([_for_csv(value, raw=raw) for value in row])
+        yield line([_for_csv(value, raw=raw) for value in row])
 
 
 def _for_csv(value: object, *, raw: bool) -> object:
@@ -96,32 +128,48 @@ def _for_csv(value: object, *, raw: bool) -> object:
 
 
 def csv_text(text: str) -> str:
-    """A text that no spreadsheet computes and no terminal obeys."""
+    """Return a text that no spreadsheet computes and that does not control a terminal."""
     text = safe(text)
     return f"'{text}" if text.startswith(FORMULA) else text
 
 
-def write_markdown(columns: Sequence[str], rows: Iterable[Row], write: Write) -> None:
-    """A table for a document: values as people write them, nothing in them is markup."""
-    kinds = [kind_of(name) for name in columns]
-    write(f"| {' | '.join(markdown_text(name) for name in columns)} |\n")
-    first: list[Row] = []
+def write_markdown(
+    columns: Sequence[str],
+    rows: Iterable[Row],
+    write: Write,
+    limit: ByteLimit | None = None,
+    *,
+    displays: Sequence[Display] | None = None,
+) -> None:
+    """Write a table for a document: values as people write them, and no markup in them."""
+    for text in (limit or ByteLimit()).within(_markdown_lines(columns, rows, displays)):
+        write(text)
+
+
+def _markdown_lines(
+    columns: Sequence[str], rows: Iterable[Row], displays: Sequence[Display] | None
+) -> Iterator[str]:
+    kinds = [display.kind for display in displays or map(display_by_name, columns)]
+    yield f"| {' | '.join(markdown_text(name) for name in columns)} |\n"
     rest = iter(rows)
+    first = next(rest, None)
+    marks = ["---:" if isinstance(value, int | float) else "---" for value in first or columns]
+    yield f"| {' | '.join(marks)} |\n"
+    if first is None:
+        return
+    yield _markdown_row(first, kinds)
     for row in rest:
-        first.append(row)
-        break
-    numeric = [isinstance(value, int | float) for value in first[0]] if first else []
-    marks = ["---:" if number else "---" for number in numeric] or ["---"] * len(columns)
-    write(f"| {' | '.join(marks)} |\n")
-    for some in (first, rest):
-        for row in some:
-            cells = (
-                markdown_text(shown(value, kind, short=False))
-                for value, kind in zip(row, kinds, strict=True)
-            )
-            write(f"| {' | '.join(cells)} |\n")
+        yield _markdown_row(row, kinds)
+
+
+def _markdown_row(row: Row, kinds: Sequence[ColumnKind]) -> str:
+    cells = (
+        markdown_text(shown(value, kind, short=False))
+        for value, kind in zip(row, kinds, strict=True)
+    )
+    return f"| {' | '.join(cells)} |\n"
 
 
 def markdown_text(text: str) -> str:
-    """Text for one cell of a Markdown table."""
+    """Return text for one cell of a Markdown table."""
     return one_line(text).translate(_IN_MARKDOWN)

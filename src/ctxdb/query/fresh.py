@@ -1,13 +1,13 @@
-"""Take in what is new before a question is answered, if nobody else does it already.
+"""Bring the database up to date before a question is answered, unless another process does.
 
-First a glance: every transcript's stat is compared with what the database remembers, which costs
-some milliseconds for thousands of files. Only when something differs is there an ordinary sync,
-under the writer lock, over before the question is asked. It is bounded: what it cannot read in a
-few seconds it leaves for ``ctxdb sync``, and says so. Whatever goes wrong here is said in one line
-and the question is answered from what is there.
+First a glance: the stat of every transcript is compared with what the database has of it, which
+takes some milliseconds for thousands of files. Only if something differs, an ordinary sync runs,
+under the writer lock, before the question is answered. It has a few seconds. What it cannot read in
+that time is left for ``ctxdb sync``, and a line says so. If anything fails here, a line says what,
+and the question is answered from the database as it is.
 
-A database that was made from other folders (the demo, a colleague's, a backup) is left as it is:
-reading your transcripts into it would be wrong and could not be undone.
+A database that was made from other folders (the demo, a colleague's, a backup) is not changed:
+reading these transcripts into it would be wrong and could not be undone.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from ctxdb.progress import Progress
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
-BUSY_SECONDS = 0.5  # for another program that holds the database's write lock
-MADE_SECONDS = 0.05  # between two looks whether another process has made the database
-STALLED_SECONDS = 60.0  # a database that does not grow for so long is not being made
-STALE_SECONDS = 10.0  # what another process has not taken in for so long is worth a word
+BUSY_SECONDS = 0.5  # to wait for another program that holds the database's write lock
+MADE_SECONDS = 0.05  # between two checks whether another process has made the database
+STALLED_SECONDS = 60.0  # a database that has not grown for so long is not being made
+STALE_SECONDS = 10.0  # a line that another process has not read for so long is mentioned
 
 
 def freshen(
@@ -40,13 +40,13 @@ def freshen(
     say: Callable[[str], None] = note,
     budget: float = BUDGET_SECONDS,
 ) -> None:
-    """Bring the database up to date as far as that is quickly done; say what could not be.
+    """Bring the database up to date as far as there is time; `say` what was not done.
 
-    `named` is true when the command line names the database (--db): such a one is not made.
+    `named` is true if the command line names the database (--db): then it is not created.
     """
     import sqlite3
 
-    from ctxdb.errors import CtxdbError, LockHeld
+    from ctxdb.errors import CtxdbError, LockHeld, OldDatabase
 
     try:
         if not config.db_path.exists():
@@ -54,7 +54,8 @@ def freshen(
             if not named and not config.db_path.exists():
                 _first_sync(config, say)
             return
-        # It is said whoever keeps the database up to date: its meanings may be others.
+        # A newer database is reported even if a daemon keeps it up to date: its columns may have
+        # other meanings.
         glance = look(config, may_be_newer=False)
         if glance is None or glance.nothing_new:
             return
@@ -67,11 +68,13 @@ def freshen(
     except LockHeld:
         if glance := look(config):
             _say_if_stale(glance, say)
+    except OldDatabase:
+        _rebuild(config, say)
     except CtxdbError as e:
         say(f"Not brought up to date: {e}")
     except OSError as e:
         say(f"Not brought up to date: {e.filename or config.db_path}: {e.strerror}")
-    except sqlite3.Error as e:  # somebody edits the database by hand, or the disk is full
+    except sqlite3.Error as e:  # the database is being edited by hand, or the disk is full
         say(f"Not brought up to date: {config.db_path}: {e}")
 
 
@@ -79,31 +82,34 @@ def freshen(
 
 
 class Glance:
-    """What differs between the transcripts and what the database remembers of them."""
+    """What differs between the transcripts and what the database has of them."""
 
     __slots__ = ("behind", "nothing_new", "oldest_ns")
 
     def __init__(self) -> None:
         self.nothing_new = True
-        self.behind = 0  # bytes not taken in
-        self.oldest_ns = 0  # when the first of them was written; 0 for nothing
+        self.behind = 0  # bytes not read yet
+        self.oldest_ns = 0  # when the first of them was written; 0 if there are none
 
 
 def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
-    """Compare; None where this database is not made from these roots, or cannot be read.
+    """Compare; return None if the database is not made from these roots, or cannot be read.
 
-    Unless it may be, a database that is newer than this code raises NewerSchema.
+    Raise NewerSchema if the database is newer than this code, unless `may_be_newer`.
+    Raise OldDatabase if it is older than the present tables.
     """
     import sqlite3
 
-    from ctxdb.errors import CtxdbError
+    from ctxdb.errors import CtxdbError, OldDatabase
     from ctxdb.store.connection import open_reader
     from ctxdb.store.version import applied, is_current
 
     try:
         conn = open_reader(config.db_path)
+    except OldDatabase:
+        raise
     except (CtxdbError, OSError):
-        return None  # whoever asks next says what is wrong with it
+        return None  # the question itself will fail, and say why
     try:
         try:
             glance = Glance()
@@ -126,15 +132,12 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
 
 
 def _is_made_from(conn: sqlite3.Connection, roots: tuple[str, ...]) -> bool:
-    """Whether any file of the database was found under one of these roots, or there is none."""
+    """Return whether a file of the database is under one of these roots, or it has no files."""
     from ctxdb.files.walk import text_of
 
-    (has_files,) = conn.execute("SELECT EXISTS (SELECT 1 FROM source_files)").fetchone()
-    return not has_files or any(
-        conn.execute(
-            "SELECT 1 FROM source_files WHERE root = ? LIMIT 1", (text_of(root),)
-        ).fetchone()
-        for root in roots
+    of_root = "SELECT 1 FROM _file_marks WHERE root = ? LIMIT 1"
+    return conn.execute("SELECT 1 FROM source_files LIMIT 1").fetchone() is None or any(
+        conn.execute(of_root, (text_of(root),)).fetchone() for root in roots
     )
 
 
@@ -166,13 +169,13 @@ def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -
 
 
 class _Enough(BaseException):
-    """The time for reading is over. Not an Exception: nobody on the way shall handle it."""
+    """The time for reading is over. Not an Exception, so that no `except Exception` stops it."""
 
 
 class _Bounded:
-    """Progress that ends the pass when its time is over; what is stored by then is kept.
+    """Progress that ends the sync when its time is over; rows that are stored by then are kept.
 
-    A pass is made to be interrupted between batches, by Ctrl-C or a kill. This uses the same way.
+    A sync can be interrupted between batches, as by Ctrl-C. This interrupts it in the same way.
     """
 
     def __init__(self, shown: Progress, seconds: float) -> None:
@@ -212,7 +215,7 @@ def _sync(config: Config, say: Callable[[str], None], budget: float) -> None:
 
 
 def _wait_until_made(config: Config, say: Callable[[str], None]) -> None:
-    """A first sync shows its database when it is whole: an answer is worth waiting for it."""
+    """Wait for the first sync of another process: the database appears when it is complete."""
     from ctxdb.lock import current_writer
 
     aside = config.db_path.with_name(config.db_path.name + "-building")
@@ -230,7 +233,7 @@ def _wait_until_made(config: Config, say: Callable[[str], None]) -> None:
 
 
 def _first_sync(config: Config, say: Callable[[str], None]) -> None:
-    """There is no database yet: an answer from a part of it would be worth nothing."""
+    """Create the database, without a limit of time: an answer from a part would be wrong."""
     from ctxdb.claude.layout import is_transcript
     from ctxdb.files.walk import scan
 
@@ -241,6 +244,23 @@ def _first_sync(config: Config, say: Callable[[str], None]) -> None:
     from ctxdb.progress import human_bytes, progress_on
 
     say(f"Reading {human_bytes(total)} of transcripts into {config.db_path}, this once.")
+    progress = progress_on(sys.stderr)
+    try:
+        sync(config, progress=progress)
+    finally:
+        progress.finish()
+
+
+def _rebuild(config: Config, say: Callable[[str], None]) -> None:
+    """Make a database of an earlier version again: nothing can be answered before that."""
+    from ctxdb.ingest.old_database import find_old, is_made_from
+    from ctxdb.ingest.sync import sync
+    from ctxdb.progress import progress_on
+
+    sources = find_old(config.db_path)
+    if sources is None or not is_made_from(sources, config.roots):
+        return  # the question itself will fail, and say why
+    say(f"{config.db_path} was made by an earlier version of ctxdb: making it again, this once.")
     progress = progress_on(sys.stderr)
     try:
         sync(config, progress=progress)

@@ -1,15 +1,15 @@
-"""A connection on which nothing but reading is possible, and that not for ever.
+"""Limit what SQLite may do for a question: it may only read, and not for ever.
 
-SQL comes from scripts and from agents that have read web pages, so no single lock is trusted:
+SQL comes from scripts, and from agents that have read web pages. So there are several safeguards:
 
 - the file is opened read-only, and the connection is told to refuse writes;
-- an authorizer looks at every statement before it runs: it may select, call harmless functions and
-  ask a few PRAGMAs, nothing else (a read-only connection alone would let ATTACH make files);
-- a clock is looked at every few thousand steps; values and statements have a largest size, because
-  no clock can stop a single step that makes half a gigabyte;
-- SQLite and the process have a largest amount of memory;
-- and for the one step that goes on regardless (looking for one huge text in another), `hard` ends
-  the process.
+- an authorizer checks every statement before it runs: it may select, call harmless functions and
+  ask a few PRAGMAs, nothing else (on a read-only connection, ATTACH could still create files);
+- the clock is checked every few thousand steps; values and statements have a largest size, because
+  no check can stop a single step that makes half a gigabyte;
+- SQLite and the process may use only so much memory;
+- one step cannot be stopped in these ways (finding one huge text in another): with `hard`, the
+  process ends then.
 """
 
 from __future__ import annotations
@@ -18,25 +18,30 @@ import os
 import sqlite3
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ctxdb.errors import CtxdbError, UsageError
-from ctxdb.query.damage import naming_what_is_damaged
-from ctxdb.store.connection import open_reader
+from ctxdb.errors import CtxdbError, DamagedDatabase, UsageError
+from ctxdb.store.connection import naming_damage, open_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-SECONDS = 30.0  # unless told otherwise
-GRACE_SECONDS = 3.0  # after which a step that cannot be interrupted ends the process
-STEPS = 4000  # between two looks at the clock: about a millisecond
+SECONDS = 30.0  # for a question, unless --timeout says otherwise
+GRACE_SECONDS = 3.0  # after that, a step that cannot be interrupted ends the process
+STEPS = 4000  # of SQLite between two checks of the clock: about a millisecond
+SEARCH_STEPS = 20_000  # the same for a search, whose limits are in tenths of a second
 VALUE_BYTES = 50_000_000
 SQL_BYTES = 1_000_000
 LIKE_BYTES = 1000  # of a pattern; its cost is a power of the text's length
-SQLITE_BYTES = 1 << 30  # that SQLite may use, for sorting above all
+SQLITE_BYTES = 1 << 30  # of memory, mostly for sorting
 PROCESS_BYTES = 4 << 30
 INFINITE = float("inf")
+REPAIR = (
+    "the full-text index is damaged, the tables may not be; to rebuild it, run in the sqlite3"
+    " shell: INSERT INTO messages_fts(messages_fts) VALUES ('rebuild'); and the same with"
+    " tool_uses_fts"
+)
 
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
 _PRAGMAS = frozenset(
@@ -62,7 +67,7 @@ _PRAGMAS = frozenset(
         "user_version",
     }
 )
-# Of these the argument is a name to tell about; of the others it would be a new value.
+# The argument of these is a name to describe; of the others it would be a new value.
 _WITH_ARGUMENT = frozenset(
     {
         "foreign_key_list",
@@ -80,13 +85,13 @@ _SCHEMA = frozenset({"sqlite_master", "sqlite_schema"})
 
 
 class TooMuch(CtxdbError):
-    """The question was stopped at a limit."""
+    """The question was stopped at a limit of time, size or memory."""
 
 
 class Guarded:
-    """A guarded connection: everything that is asked on it together has so many seconds.
+    """A guarded connection; `seconds` is the time for everything that is asked on it.
 
-    With `hard`, the process ends when SQLite does not stop in time: only for the command line.
+    With `hard`, the process ends if SQLite does not stop in time: only for the command line.
     """
 
     def __init__(self, path: Path, *, seconds: float = SECONDS, hard: bool = False) -> None:
@@ -113,17 +118,17 @@ class Guarded:
             self._watch()
 
     def close(self) -> None:
-        """Close it. Safe to call twice."""
+        """Close the connection. It is safe to call this twice."""
         self._is_open = False
         self._connection.close()
 
     @contextmanager
     def asking(self) -> Iterator[sqlite3.Connection]:
-        """Lend the connection; the clock runs inside only. Errors are said in one line."""
+        """Lend the connection; time counts only inside. Errors of SQLite become one-line errors."""
         self._began = time.monotonic()
         self._until = self._began + self._left
         try:
-            with naming_what_is_damaged(self.path):
+            with naming_damaged_index(self.path):
                 yield self._connection
         except sqlite3.Error as e:
             raise self._in_words(e) from e
@@ -138,7 +143,7 @@ class Guarded:
         return time.monotonic() > self._until
 
     def _watch(self) -> None:
-        """End the process if one step of SQLite takes for ever; other threads run meanwhile."""
+        """End the process if one step of SQLite does not end; this thread runs beside it."""
         from _thread import start_new_thread
 
         def watch() -> None:
@@ -154,7 +159,7 @@ class Guarded:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code == sqlite3.SQLITE_INTERRUPT:
             if self._left > time.monotonic() - self._began:
-                # Ctrl-C arrives while the clock is looked at, and sqlite3 swallows it there.
+                # It was Ctrl-C: sqlite3 swallows it if it arrives while the clock is checked.
                 return KeyboardInterrupt()
             return TooMuch(
                 f"stopped after {self.seconds:g} seconds; narrow it (--since, WHERE, LIMIT) or"
@@ -175,15 +180,15 @@ class Guarded:
 
 
 def _decode(data: bytes) -> str:
-    return data.decode(errors="replace")  # CAST(x'ff' AS TEXT) is no reason to fail
+    return data.decode(errors="replace")  # CAST(x'ff' AS TEXT) must not fail
 
 
 def _of_programming(text: str) -> str:
     if "one statement at a time" in text:
         return "SQL: one statement at a time"
     if "binding parameter" in text:
-        name = text.rpartition(":")[2].strip(" .")
-        return f"SQL: it wants a value for :{name}; give it as -p {name} VALUE"
+        _, _, name = text.strip(" .").rpartition(":")
+        return f"SQL: it needs a value for :{name}; give it as -p {name} VALUE"
     if "number of bindings" in text or "has no name" in text:
         return "SQL: write parameters as :name, and give them as -p name VALUE"
     return f"SQL: {text}"
@@ -198,7 +203,7 @@ def _authorize(
         return sqlite3.SQLITE_DENY if two in _FUNCTIONS else sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA and one in _PRAGMAS and (not two or one in _WITH_ARGUMENT):
         return sqlite3.SQLITE_OK
-    # FTS5, json_each and pragma_table_info declare themselves so; a real update of it still fails,
+    # FTS5, json_each and pragma_table_info look like an update of the schema. A real update fails,
     # because the file is open read-only.
     if action == sqlite3.SQLITE_UPDATE and one in _SCHEMA:
         return sqlite3.SQLITE_OK
@@ -206,10 +211,48 @@ def _authorize(
 
 
 def limit_memory() -> None:
-    """Keep this process from filling the machine's memory, where the system knows such limits."""
+    """Limit the memory of this process, if the system has such limits."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         room = PROCESS_BYTES if hard == resource.RLIM_INFINITY else min(PROCESS_BYTES, hard)
         resource.setrlimit(resource.RLIMIT_AS, (room, hard))
+
+
+def rows_within(
+    conn: sqlite3.Connection, sql: str, values: Iterable[object], seconds: float
+) -> tuple[list[Any], bool]:
+    """Return the rows that are found in this time, and whether there was no time for more."""
+    until = time.monotonic() + seconds
+    conn.set_progress_handler(lambda: time.monotonic() > until, SEARCH_STEPS)
+    rows: list[Any] = []
+    try:
+        for row in conn.execute(sql, tuple(values)):
+            rows.append(row)  # noqa: PERF402 - rows found before an interruption are kept
+    except sqlite3.OperationalError as e:
+        if e.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        if time.monotonic() < until:  # Ctrl-C, as above
+            raise KeyboardInterrupt from e
+        return rows, True
+    finally:
+        conn.set_progress_handler(None, 0)
+    return rows, False
+
+
+@contextmanager
+def naming_damaged_index(path: Path, *, by_index: bool = False) -> Iterator[None]:
+    """Say so if the full-text index is damaged, and how to rebuild it from the tables.
+
+    With `by_index`, everything is read by way of that index, so any damage is taken for its damage.
+    """
+    with naming_damage(path):
+        try:
+            yield
+        except sqlite3.DatabaseError as e:
+            code = getattr(e, "sqlite_errorcode", 0)
+            is_corrupt = by_index and code & 0xFF == sqlite3.SQLITE_CORRUPT
+            if is_corrupt or code == sqlite3.SQLITE_CORRUPT_VTAB:
+                raise DamagedDatabase(path, REPAIR) from e
+            raise

@@ -1,26 +1,27 @@
-"""What a search found, for people or for programs: sessions, and in each the hits, best first."""
+"""Print what a search found, for people or for programs: sessions, and the hits of each."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.escape import one_line, printable
 from ctxdb.formatting import day_and_time
-from ctxdb.query.fields import names_and_values
+from ctxdb.query.field_names import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
-from ctxdb.session.facts import MARKS, short_line
-from ctxdb.session.find import resume_command, shell_word, short_id
+from ctxdb.session.captions import MARKS, short_line
+from ctxdb.session.find import short_id
+from ctxdb.session.resume import resume_command, shell_word
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
+    from ctxdb.output import Painter
     from ctxdb.query.search import Found, Group, Hit
-    from ctxdb.query.words import Word
-    from ctxdb.session.colours import Ink
+    from ctxdb.query.search_words import Word
 
-SNIPPET = 160  # characters
+SNIPPET_CHARS = 160
 COLUMNS = (
     "session_id",
     "title",
@@ -42,7 +43,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A hit and the words around what was found."""
+    """A hit, and the words around what was found."""
 
     hit: Hit
     snippet: Snippet
@@ -61,21 +62,21 @@ class ShownSession:
     is_deleted: bool
     hits: tuple[ShownHit, ...]
     more: int
-    short: str  # as much of its id as is needed
+    short: str  # the beginning of its id that no other session has
 
     @property
     def resume(self) -> str | None:
-        """The command that goes on with it; None where Claude Code has deleted it."""
+        """The command that resumes it; None if Claude Code has deleted its transcript."""
         return None if self.is_deleted else resume_command(self.id, self.cwd)
 
 
-def gather(conn: sqlite3.Connection, found: Found, size: int = SNIPPET) -> list[ShownSession]:
-    """Read what is shown of the sessions and hits that were found."""
+def gather(conn: sqlite3.Connection, found: Found, size: int = SNIPPET_CHARS) -> list[ShownSession]:
+    """Read what is shown of the sessions and hits."""
     return [_session(conn, group, found.words, size) for group in found.groups]
 
 
 def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: int) -> ShownSession:
-    row = conn.execute(
+    title, project, cwd, started_at, is_deleted = conn.execute(
         "SELECT coalesce(s.title, ''), coalesce(p.name, ''), coalesce(s.cwd, p.path), s.started_at,"
         " s.source_deleted_at IS NOT NULL FROM sessions s"
         " LEFT JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
@@ -86,13 +87,12 @@ def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: in
     more = group.more
     for hit in group.hits:
         around, where = _around(conn, hit, words, size)
-        # The last words of an agent are also the result of the call that started it.
+        # The last words of an agent are also the result of the call that started it: one is shown.
         text = "".join(piece.text for piece in around.pieces)
         if text in hits:
             more += 1
         else:
             hits[text] = ShownHit(hit, around, show_command(hit, short, where))
-    title, project, cwd, started_at, is_deleted = row
     shown = tuple(hits.values())
     return ShownSession(
         group.session_id, title, project, cwd, started_at, bool(is_deleted), shown, more, short
@@ -100,7 +100,7 @@ def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: in
 
 
 def show_command(hit: Hit, short: str, where: str) -> str:
-    """What to type to read on."""
+    """Return the command that shows the hit in its session."""
     command = f"ctxdb show {shell_word(short)}"
     if hit.turn is not None:
         command += f" --turn {hit.turn}"
@@ -109,36 +109,50 @@ def show_command(hit: Hit, short: str, where: str) -> str:
     return command + {"thinking": " --thinking", "tool": " --tools"}.get(where, "")
 
 
+class _Text(NamedTuple):
+    sort: str  # text, thinking, target or tool: says which options of `ctxdb show` show it
+    text: str
+
+
+def _texts(conn: sqlite3.Connection, hit: Hit) -> tuple[list[_Text], str]:
+    """Return the texts of a hit, and the text to try if no snippet of these can be made."""
+    if hit.source == "message":
+        sql = "SELECT ifnull(text, ''), ifnull(thinking, '') FROM messages WHERE id = ?"
+        text, thinking = conn.execute(sql, (hit.id,)).fetchone()
+        return [_Text("text", text), _Text("thinking", thinking)], ""
+    sql = (
+        "SELECT ifnull(target, ''), ifnull(searched_text, ''), ifnull(input, '')"
+        " FROM tool_uses WHERE id = ?"
+    )
+    target, result, input_ = conn.execute(sql, (hit.id,)).fetchone()
+    values = names_and_values(input_).values  # people look for values, not for JSON
+    return [_Text("target", target), _Text("tool", result), _Text("tool", values)], input_
+
+
 def _around(
     conn: sqlite3.Connection, hit: Hit, words: list[Word], size: int
 ) -> tuple[Snippet, str]:
-    """The best snippet of all the texts that a hit has, and which sort of text it is from."""
-    if hit.source == "message":
-        sql, names = "SELECT text, thinking FROM messages WHERE id = ?", ["text", "thinking"]
-    else:
-        sql = "SELECT target, result_text, input FROM tool_uses WHERE id = ?"
-        names = ["target", "tool", "tool"]
-    texts = [text or "" for text in conn.execute(sql, (hit.id,)).fetchone()]
-    whole_input = ""
-    if hit.source == "tool":
-        # A person looks for values, not for JSON.
-        whole_input = texts[2]
-        texts[2] = names_and_values(whole_input)[1]
+    """Return the snippet with the most words, and the sort of text that it is from."""
+    texts, last = _texts(conn, hit)
     best: tuple[Snippet, str] | None = None
-    for text, name in zip(texts, names, strict=True):
+    most = -1
+    for sort, text in texts:
         found = snippet(text, words, size) if text else None
-        if found is not None and (best is None or found.words > best[0].words):
-            best = (found, name)
-    if best is None and whole_input and (found := snippet(whole_input, words, size)):
+        if found is not None and found.words > most:
+            best, most = (found, sort), found.words
+    if best is None and last and (found := snippet(last, words, size)):
         best = (found, "tool")
-    return best or (beginning(next(filter(None, texts), ""), size), names[0])
+    if best is not None:
+        return best
+    first, *_ = texts
+    return beginning(next((text for _, text in texts if text), ""), size), first.sort
 
 
 # -- for people ------------------------------------------------------------------------------------
 
 
-def text_lines(sessions: list[ShownSession], ink: Ink, columns: int) -> Iterator[str]:
-    """Sessions with their hits, each with the commands to go on."""
+def text_lines(sessions: list[ShownSession], ink: Painter, columns: int) -> Iterator[str]:
+    """Return the lines for people: sessions with their hits, and commands that show more."""
     for nth, session in enumerate(sessions):
         if nth:
             yield ""
@@ -155,7 +169,7 @@ def text_lines(sessions: list[ShownSession], ink: Ink, columns: int) -> Iterator
             yield ink(
                 "dim", f"  and {session.more} more here: --session {shell_word(session.short)}"
             )
-        gone = ink("dim", "its transcript is deleted: it cannot be resumed")
+        gone = ink("dim", "its transcript is deleted, it cannot be resumed")
         yield f"  {ink('green', session.resume) if session.resume else gone}"
 
 
@@ -163,7 +177,7 @@ def _day(timestamp: str | None) -> str:
     return day_and_time(timestamp)[:10]
 
 
-def _label(hit: Hit, ink: Ink) -> str:
+def _label(hit: Hit, ink: Painter) -> str:
     if hit.source == "tool":
         ok = hit.status == "ok"
         mark = ink("green" if ok else "red", MARKS.get(hit.status or "", "?"))
@@ -180,7 +194,7 @@ def _label(hit: Hit, ink: Ink) -> str:
 
 
 def as_data(session: ShownSession) -> dict[str, object]:
-    """A session with its hits, in a stable shape."""
+    """Return a session with its hits as data. Programs rely on its shape."""
     return {
         "session_id": session.id,
         "title": session.title,
@@ -194,7 +208,7 @@ def as_data(session: ShownSession) -> dict[str, object]:
 
 
 def as_rows(sessions: list[ShownSession]) -> Iterator[tuple[object, ...]]:
-    """One flat row for each hit; the columns are COLUMNS."""
+    """Return one row for each hit; the columns are COLUMNS."""
     for session in sessions:
         whole = as_data(session)
         for shown in session.hits:

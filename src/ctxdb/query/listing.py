@@ -1,6 +1,6 @@
-"""What can be asked by name: all of it in a line each, or one in full.
+"""Print `ctxdb query --list`: all views, queries and tables, or one of them in full.
 
-Tables can be asked too, so they are here as well, in the words that the database has for them.
+What a table and its columns mean comes from the comments in the migrations.
 """
 
 from __future__ import annotations
@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxdb.output import say
+from ctxdb.query.execute import Answer
 from ctxdb.query.resolve import unknown
-from ctxdb.query.run import Answer
 from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-Table = dict[str, str]  # what each column means; the empty name is the table itself
+    TableWords = dict[str, str]  # what each column means; under the empty name, the table itself
 
 
 def show_list(name: str, format_: str) -> None:
-    """Print all of it, or what is to be said of one."""
+    """Print the whole list, or the description of one view, query or table."""
     if name:
         for line in describe(name):
             say(line)
@@ -27,14 +27,14 @@ def show_list(name: str, format_: str) -> None:
     from ctxdb.query.present import page, write
 
     if format_ == "table":
-        for line in overview(page().columns or 100):
+        for line in overview(page().width or 100):
             say(line)
     else:
         write(Answer(*everything()), format_)
 
 
 def overview(room: int) -> Iterator[str]:
-    """The list for people: questions whole, with what a query wants to be told."""
+    """Return the lines of the list for people: each question, and the parameters of a query."""
     from textwrap import wrap
 
     views, queries, tables = sql_files.all_views(), sql_files.all_queries(), _tables()
@@ -45,7 +45,7 @@ def overview(room: int) -> Iterator[str]:
             "Queries (a parameter is given as -p NAME VALUE)",
             {one.name: _with_params(one) for one in queries},
         ),
-        ("Tables", {name: table[""] for name, table in tables.items()}),
+        ("Tables", {name: words[""] for name, words in tables.items()}),
     ):
         if not some:
             continue
@@ -54,32 +54,32 @@ def overview(room: int) -> Iterator[str]:
             first, *rest = wrap(text, max(room - margin - 2, 30)) or [""]
             yield f"  {name:{margin}}{first}"
             yield from (f"  {'':{margin}}{line}" for line in rest)
-    yield "What one of them has to offer: ctxdb query --list NAME"
+    yield "What one of them takes and gives: ctxdb query --list NAME"
 
 
-def _with_params(one: sql_files.Canned) -> str:
-    wants = ", ".join(f":{param.name}" for param in one.params)
-    return f"{one.question} ({wants})" if wants else one.question
+def _with_params(file: sql_files.SqlFile) -> str:
+    params = ", ".join(f":{param.name}" for param in file.params)
+    return f"{file.question} ({params})" if params else file.question
 
 
 def everything() -> tuple[list[str], Iterator[tuple[object, ...]]]:
-    """Columns and rows of the list of views, queries and tables."""
+    """Return columns and rows of the list of views, queries and tables."""
 
     def rows() -> Iterator[tuple[object, ...]]:
-        for one in [*sql_files.all_views(), *sql_files.all_queries()]:
-            params = ", ".join(param.name for param in one.params) or None
-            yield one.name, one.kind, one.question, params
-        for name, table in _tables().items():
-            yield name, "table", table[""], None
+        for file in [*sql_files.all_views(), *sql_files.all_queries()]:
+            params = ", ".join(param.name for param in file.params) or None
+            yield file.name, file.kind, file.question, params
+        for name, words in _tables().items():
+            yield name, "table", words[""], None
 
     return ["name", "kind", "question", "params"], rows()
 
 
-def _tables() -> dict[str, Table]:
-    """The tables that are an interface, in the order of the docs."""
+def _tables() -> dict[str, TableWords]:
+    """Return the public tables, in the order of the docs."""
     from ctxdb.store.schema import all_docs
 
-    found: dict[str, Table] = {}
+    found: dict[str, TableWords] = {}
     for kind, name, column, _, words in all_docs():
         if kind == "table" and not name.startswith("_"):
             found.setdefault(name, {})[column] = words
@@ -87,10 +87,10 @@ def _tables() -> dict[str, Table]:
 
 
 def describe(name: str) -> Iterator[str]:
-    """What one view or query answers, takes and gives, or what a table has."""
+    """Return lines on one view, query or table: what it answers, its parameters and columns."""
     name = name.replace("-", "_")
-    one = sql_files.find(name)
-    if one is None:
+    file = sql_files.find(name)
+    if file is None:
         tables = _tables()
         if name not in tables:
             known = [*sql_files.names("view"), *sql_files.names("query"), *tables]
@@ -98,20 +98,20 @@ def describe(name: str) -> Iterator[str]:
         yield f"{name} (table): {tables[name].pop('')}"
         yield from _columns(tables[name])
         return
-    yield f"{one.name} ({one.kind}): {one.question}"
-    if one.params:
+    yield f"{file.name} ({file.kind}): {file.question}"
+    if file.params:
         yield ""
         yield "Parameters, each given as -p NAME VALUE:"
-        for param in one.params:
+        for param in file.params:
             default = "must be given" if param.default is None else f"default {param.default}"
             yield f"  {param.name}: {param.words} ({default})"
-    yield from _columns(one.columns)
+    yield from _columns(file.columns)
     yield ""
-    yield "Options: " + ", ".join([*one.options, "--sort", "--columns", "--limit", "--format"])
-    if one.period:
-        yield f"Shows the last {one.period.removesuffix('d')} days unless told otherwise."
-    if one.example:
-        yield f"Example: {one.example}"
+    yield "Options: " + ", ".join([*file.options, "--sort", "--columns", "--limit", "--format"])
+    if file.period:
+        yield f"Shows the last {file.period.removesuffix('d')} days by default."
+    if file.example:
+        yield f"Example: {file.example}"
 
 
 def _columns(columns: Mapping[str, str]) -> Iterator[str]:

@@ -1,32 +1,24 @@
-"""Conditions for SQL, and tables that hold only what fits them."""
+"""Write the SQL conditions that options of the command line ask for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ctxdb.query import period
-from ctxdb.query.cells import kind_of
 from ctxdb.query.resolve import project_ids
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from ctxdb.store.sql_files import Filter
+    from ctxdb.store.sql_files import ColumnKind, Filter
 
     Value = str | int | float | None
-
-# Views with one row for each row of a table, in this order: for the first few of them nothing else
-# needs to be read, let alone added up.
-ROW_BY_ROW = {
-    "sessions_overview": ("sessions", "started_at DESC, id"),
-    "turns_overview": ("turns", "started_at DESC, id DESC"),
-}
 
 
 def condition(
     option: str, one: Filter, text: str, conn: sqlite3.Connection, values: dict[str, Value]
 ) -> str:
-    """What an option of the command line demands of a column; empty for nothing."""
+    """Return what an option asks of a column, empty for nothing; what it binds goes to `values`."""
     name = quoted(one.column)
     if option == "since":
         values["_since"] = moment = period.since(text)
@@ -48,10 +40,13 @@ def condition(
     return f"instr(lower({name}), :_model) > 0"
 
 
-def has_value(column: str, text: str, values: dict[str, Value]) -> str:
-    """-p COLUMN VALUE: the value, whatever its case; with % a pattern; of a path whole names."""
+def has_value(column: str, kind: ColumnKind, text: str, values: dict[str, Value]) -> str:
+    """Return the condition for -p COLUMN VALUE.
+
+    Upper and lower case are equal. A value with % is a pattern. In a path, whole names must match.
+    """
     name = quoted(column)
-    if kind_of(column) == "path" and "%" not in text:
+    if kind == "path" and "%" not in text:
         whole = _bound(f"/{text.removeprefix('./').strip('/')}/", values)
         return f"instr('/' || {name} || '/', {whole}) > 0"
     given = _bound(text, values)
@@ -61,19 +56,19 @@ def has_value(column: str, text: str, values: dict[str, Value]) -> str:
     value = number(text)
     if value == text:
         return same
-    # A computed column says of no value what it is, and there 42 and '42' differ.
+    # A computed column has no type, and there 42 and '42' differ.
     return f"({same} OR {name} = {_bound(value, values)})"
 
 
 def _bound(value: Value, values: dict[str, Value]) -> str:
-    """How SQL names a value; a column may have any name, so none is made of it."""
+    """Bind a value; return its name in SQL. Columns can have any name, so it is not made of one."""
     name = f"_value_{len(values)}"
     values[name] = value
     return f":{name}"
 
 
 def number(text: str) -> Value:
-    """In SQL nothing says what a value is; what looks like a number is one."""
+    """Return the number that a text is, or the text: SQL has no declaration of its parameters."""
     for kind in (int, float):
         try:
             value = kind(text)
@@ -85,20 +80,21 @@ def number(text: str) -> Value:
 
 
 def narrowed(table: str, conditions: list[str], first: str = "", *, looked_up: bool = False) -> str:
-    """A table of that name with these rows only; `first` says in which order, and how many.
+    """Return a common table expression of that name with the rows that fit.
 
-    `looked_up` is true where the view finds the requests of each of its rows by an index.
+    `first` is ORDER BY and LIMIT. `looked_up` is true if the view finds the requests of each of its
+    rows by an index.
     """
     name = quoted(table)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    # A view may read the table twice, so it is not copied. But a view that groups requests would
-    # read all of them in the order of its groups: those of a period are few, and copied first.
-    # So are the first rows.
+    # A view may read the table twice, so usually it is not copied. But a view that groups requests
+    # would read all of them, in the order of its groups. Those of a period are few: they are copied
+    # first. So are the first rows.
     copied = first or (table == "_costs" and ":_since" in where and not looked_up)
     how = "MATERIALIZED" if copied else "NOT MATERIALIZED"
     return f"{name} AS {how} (SELECT * FROM main.{name}{where}{first})"  # noqa: S608
 
 
 def quoted(name: str) -> str:
-    """A name as SQL writes it, whatever is in it."""
+    """Return a name as SQL writes it, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'

@@ -1,9 +1,9 @@
-"""A chart in the terminal: bars for a few points, a line of columns for many, a map for a week.
+"""Draw an answer as a chart in the terminal: bars for a few points, columns for many.
 
-What is drawn: the first column that is no number is the axis, and of the numbers the cost, else
-the tokens, else the first; ``--columns day,requests`` chooses others. Rows of one point (a day's
-models, projects of one name) are added up, and days, weeks and months without a row are there with
-nothing.
+The first column that is not a number is the axis. The value is the cost, else the tokens, else the
+first number; ``--columns day,requests`` chooses others. Rows with the same label (the models of a
+day, projects of one name) are added up. Days, weeks and months without a row are drawn as zero. An
+answer with a weekday and an hour is a map of the week.
 """
 
 from __future__ import annotations
@@ -12,28 +12,29 @@ import math
 import re
 from datetime import date, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import UsageError
 from ctxdb.escape import clip, clip_path, printable, width
-from ctxdb.query.cells import kind_of, shown
+from ctxdb.query.cells import display_by_name, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ctxdb.query.cells import Kind
+    from ctxdb.store.sql_files import ColumnKind, Display
 
     Row = Sequence[object]
 
-WIDTH = 80  # in a pipe
+# Widths are in columns of a terminal.
+WIDTH = 80  # of a chart in a pipe
 HEIGHT = 12  # lines of a chart of columns
-BARS = 45  # points that are drawn as bars, one a line
-LABEL = 28  # columns that a name of a point can have; more where bars have room
-BAR = 24  # columns that bars keep beside long names
-LEAST_BAR = 8  # and on a narrow page, where names give way
-SCALE = 9  # widest figure beside a chart of columns
-# More days, weeks or months than this are not filled in. Eleven years of days are somebody's
-# history; the 57 since 1970 are a clock that was not set, and would leave nothing else to see.
+BARS = 45  # points that are drawn as bars, one a line; more are a chart of columns
+LABEL = 28  # a label; more where the bars have room
+BAR = 24  # what bars keep beside long labels
+LEAST_BAR = 8  # and on a narrow page, where labels are shortened
+SCALE = 9  # the widest figure beside a chart of columns
+# More days, weeks or months than this are not filled in. Eleven years of days can be a person's
+# history. The days since 1970 come from a clock that was not set, and would hide everything else.
 MOST_STEPS = 4000
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
@@ -42,58 +43,89 @@ SHORT = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
-def draw(names: Sequence[str], rows: Sequence[Row], columns: int | None) -> list[str]:
-    """Return the lines of a chart."""
-    room = columns or WIDTH
-    lower = [name.lower() for name in names]
-    if "weekday" in lower and "hour" in lower:
-        return _week(lower, rows, room)
-    x, y = _axes(names, rows)
-    kind = kind_of(names[y])
-    points: dict[str, float] = {}
-    values: list[float] = []
-    for row in rows:
-        label, value = shown(row[x], kind_of(names[x])), row[y]
-        values.append(value if isinstance(value, int | float) else 0)
-        points[label] = points.get(label, 0) + values[-1]
-    series = _in_time(points) or _in_order(points, values)
-    title = f"{printable(names[y])} by {printable(names[x])}"
-    if len(series) <= BARS:
-        return [title, *_bars(series, kind, room)]
-    return [title, *_levels(series, kind, room)]
+class _Column(NamedTuple):
+    name: str
+    kind: ColumnKind
+    values: Sequence[object]
+
+    @property
+    def has_numbers(self) -> bool:
+        return any(isinstance(value, int | float) for value in self.values)
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.has_numbers and not any(isinstance(value, str | bytes) for value in self.values)
 
 
-def _axes(names: Sequence[str], rows: Sequence[Row]) -> tuple[int, int]:
+class _Point(NamedTuple):
+    label: str
+    value: float
+
+
+def draw(
+    names: Sequence[str],
+    rows: Sequence[Row],
+    page_width: int | None,
+    displays: Sequence[Display] | None = None,
+) -> list[str]:
+    """Return the lines of a chart; without `displays` the names say how to show each column."""
     if not rows:
         raise UsageError("nothing to plot: the answer has no rows")
-    numbers = [
-        n
-        for n in range(len(names))
-        if any(isinstance(row[n], int | float) for row in rows)
-        and not any(isinstance(row[n], str | bytes) for row in rows)
+    displays = displays or [display_by_name(name) for name in names]
+    columns = [
+        _Column(name, display.kind, values)
+        for name, display, values in zip(names, displays, zip(*rows, strict=True), strict=True)
     ]
-    texts = [n for n in range(len(names)) if n not in numbers]
-    x = texts[0] if texts else 0
-    wanted = [n for n in numbers if n != x]
-    if not wanted:
+    room = page_width or WIDTH
+    by_name = {column.name.lower(): column for column in columns}
+    if "weekday" in by_name and "hour" in by_name:
+        return _week_map(by_name.pop("weekday"), by_name.pop("hour"), [*by_name.values()], room)
+    axis, value = _axes(columns)
+    numbers = [_as_number(number) for number in value.values]
+    sums: dict[str, float] = {}
+    for label, number in zip(axis.values, numbers, strict=True):
+        text = shown(label, axis.kind)
+        sums[text] = sums.get(text, 0) + number
+    points = _in_time(sums) or _in_order(sums, numbers)
+    title = f"{printable(value.name)} by {printable(axis.name)}"
+    if len(points) <= BARS:
+        return [title, *_bars(points, value.kind, room)]
+    return [title, *_levels(points, value.kind, room)]
+
+
+def _as_number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _axes(columns: Sequence[_Column]) -> tuple[_Column, _Column]:
+    """Return the column of the labels and the column of the values."""
+    axis = next((column for column in columns if not column.is_numeric), None)
+    if axis is None:
+        axis, *_ = columns
+    numeric = [column for column in columns if column.is_numeric and column is not axis]
+    if not numeric:
         raise UsageError("nothing to plot: no column of numbers; --columns chooses two")
     for kind in ("money", "tokens"):
-        if found := [n for n in wanted if kind_of(names[n]) == kind]:
-            # Whole sums have the shorter names: cost_usd before cost_own_usd.
-            return x, min(found, key=lambda n: (len(names[n]), n))
-    return x, wanted[0]
+        # The sum over everything has the shorter name: cost_usd before cost_own_usd.
+        if found := sorted(
+            (column for column in numeric if column.kind == kind), key=lambda one: len(one.name)
+        ):
+            numeric = found
+            break
+    value, *_ = numeric
+    return axis, value
 
 
-def _in_order(points: dict[str, float], values: Sequence[float]) -> list[tuple[str, float]]:
-    """As the rows came; where these were sorted by value, their sums are too."""
-    series = list(points.items())
-    if len(series) == len(values):
-        return series
-    if all(one >= other for one, other in pairwise(values)):
-        return sorted(series, key=lambda point: -point[1])
-    if all(one <= other for one, other in pairwise(values)):
-        return sorted(series, key=lambda point: point[1])
-    return series
+def _in_order(sums: dict[str, float], numbers: Sequence[float]) -> list[_Point]:
+    """Return the points in the order of the rows; sorted by value if the rows were."""
+    points = [_Point(label, value) for label, value in sums.items()]
+    if len(points) == len(numbers):
+        return points
+    if all(one >= other for one, other in pairwise(numbers)):
+        return sorted(points, key=lambda point: -point.value)
+    if all(one <= other for one, other in pairwise(numbers)):
+        return sorted(points, key=lambda point: point.value)
+    return points
 
 
 # -- time ------------------------------------------------------------------------------------------
@@ -103,9 +135,9 @@ _WEEK = re.compile(r"(\d{4})-W(\d\d)")
 _MONTH = re.compile(r"(\d{4})-(\d\d)")
 
 
-def _in_time(points: dict[str, float]) -> list[tuple[str, float]] | None:
-    """The points in order, if they are times; what lies between them counts as nothing."""
-    if not all(label[:4].isdecimal() and label[4:5] == "-" for label in points):
+def _in_time(sums: dict[str, float]) -> list[_Point] | None:
+    """Return the points in order if they are times, with those between them as zero; else None."""
+    if not all(label[:4].isdecimal() and label[4:5] == "-" for label in sums):
         return None
     for pattern, begin, next_, name in (
         (_DAY, date, _next_day, date.isoformat),
@@ -113,32 +145,37 @@ def _in_time(points: dict[str, float]) -> list[tuple[str, float]] | None:
         (_MONTH, _first_day, _next_month, _month_name),
     ):
         try:
-            days = sorted(begin(*map(int, found.groups())) for found in _all(pattern, points))
+            days = sorted(begin(*map(int, found.groups())) for found in _all(pattern, sums))
         except ValueError:
             continue
-        if len(days) != len(points):
+        if len(days) != len(sums):
             continue
-        are_weeks = pattern is _DAY and not any((day - days[0]).days % 7 for day in days)
-        return _filled(points, days, _next_week if are_weeks else next_, name)
-    return sorted(points.items())
+        first, *_ = days
+        are_weeks = pattern is _DAY and not any((day - first).days % 7 for day in days)
+        return _filled(sums, days, _next_week if are_weeks else next_, name)
+    return _by_label(sums)
+
+
+def _by_label(sums: dict[str, float]) -> list[_Point]:
+    return [_Point(label, value) for label, value in sorted(sums.items())]
 
 
 def _filled(
-    points: dict[str, float],
+    sums: dict[str, float],
     days: list[date],
     next_: Callable[[date], date],
     name: Callable[[date], str],
-) -> list[tuple[str, float]]:
-    found: list[tuple[str, float]] = []
-    day = days[0]
-    while day <= days[-1]:
-        if len(found) > MOST_STEPS:
-            return sorted(points.items())
-        found.append((name(day), points.get(name(day), 0.0)))
-        if day == days[-1]:
+) -> list[_Point]:
+    points: list[_Point] = []
+    day, last = min(days), max(days)
+    while day <= last:
+        if len(points) > MOST_STEPS:
+            return _by_label(sums)
+        points.append(_Point(name(day), sums.get(name(day), 0.0)))
+        if day == last:  # the calendar may end here
             break
         day = next_(day)
-    return found
+    return points
 
 
 def _all(pattern: re.Pattern[str], labels: Iterable[str]) -> list[re.Match[str]]:
@@ -178,68 +215,70 @@ def _month_name(day: date) -> str:
 
 
 def _most(values: Iterable[float]) -> float:
-    """What a full bar stands for."""
+    """Return the value of a full bar."""
     return max((value for value in values if math.isfinite(value)), default=0.0)
 
 
 def _share(value: float, most: float) -> float:
-    """How full a bar is, from 0 to 1."""
+    """Return how full a bar is, from 0 to 1."""
     if value == math.inf:
         return 1.0
-    return value / most if value > 0 and most > 0 else 0.0  # and nothing for what is no number
+    return value / most if value > 0 and most > 0 else 0.0  # 0 also for NaN
 
 
-def _labels(series: list[tuple[str, float]], most: int) -> list[str]:
-    """Names of points in so many columns; those that begin alike show their ends too."""
-    labels = [clip(label, most) for label, _ in series]
+def _labels(points: list[_Point], most: int) -> list[str]:
+    """Return the labels in at most this width; if their beginnings are equal, with their ends."""
+    labels = [clip(point.label, most) for point in points]
     if len(set(labels)) == len(labels):
         return labels
-    return [_ends(label, most) for label, _ in series]
+    return [_with_end(point.label, most) for point in points]
 
 
-def _ends(text: str, columns: int) -> str:
-    if width(text) <= columns:
+def _with_end(text: str, room: int) -> str:
+    if width(text) <= room:
         return text
-    tail = clip_path(text, columns * 2 // 3)
-    return clip(text, columns - width(tail) + 1).removesuffix("…") + tail
+    tail = clip_path(text, room * 2 // 3)
+    return clip(text, room - width(tail) + 1).removesuffix("…") + tail
 
 
-def _bars(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
-    figures = [shown(value, kind) for _, value in series]
+def _bars(points: list[_Point], kind: ColumnKind, room: int) -> list[str]:
+    figures = [shown(point.value, kind) for point in points]
     right = max(map(width, figures))
     beside = room - right - 4
-    labels = _labels(series, max(beside - BAR, min(LABEL, beside - LEAST_BAR), 1))
+    labels = _labels(points, max(beside - BAR, min(LABEL, beside - LEAST_BAR), 1))
     margin = max(map(width, labels))
     space = max(beside - margin, LEAST_BAR)
-    most = _most(value for _, value in series)
+    most = _most(point.value for point in points)
     lines = []
-    for label, figure, (_, value) in zip(labels, figures, series, strict=True):
-        eighths = round(_share(value, most) * space * 8)
+    for label, figure, point in zip(labels, figures, points, strict=True):
+        eighths = round(_share(point.value, most) * space * 8)
         bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
         pad = " " * (margin - width(label))
         lines.append(f"{label}{pad}  {bar}{' ' * (space - len(bar))}  {figure:>{right}}")
     return lines
 
 
-def _levels(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]:
+def _levels(points: list[_Point], kind: ColumnKind, room: int) -> list[str]:
     space = max(room - SCALE - 2, 10)
-    per = -(-len(series) // space)  # points that share one column of the screen
-    # A column of fewer points, if there must be one, is the first: the newest is whole.
-    ends = range(len(series) - (len(series) - 1) // per * per, len(series) + 1, per)
-    parts = [series[max(end - per, 0) : end] for end in ends]
-    values = [sum(value for _, value in part) / len(part) for part in parts]
+    per = -(-len(points) // space)  # points that share one column of the screen
+    # If one column has fewer points than the others, it is the first: the newest has all of its.
+    ends = range(len(points) - (len(points) - 1) // per * per, len(points) + 1, per)
+    parts = [points[max(end - per, 0) : end] for end in ends]
+    values = [sum(point.value for point in part) / len(part) for part in parts]
     top = max(_most(values), 0.0)
-    scale = [clip(shown(value, kind), SCALE) for value in (top, top / 2)]
-    margin = max(map(len, scale))
+    scale = {
+        HEIGHT: clip(shown(top, kind), SCALE),
+        HEIGHT // 2: clip(shown(top / 2, kind), SCALE),
+    }
+    margin = max(map(len, scale.values()))
     lines = []
     for line in range(HEIGHT, 0, -1):
         cells = []
         for value in values:
             eighths = round(_share(value, top) * HEIGHT * 8)
             cells.append(LEVELS[max(0, min(8, eighths - (line - 1) * 8))])
-        label = scale[0] if line == HEIGHT else scale[1] if line == HEIGHT // 2 else ""
-        lines.append(f"{label:>{margin}} ┤{''.join(cells)}".rstrip())
-    first, last = series[0][0], series[-1][0]
+        lines.append(f"{scale.get(line, ''):>{margin}} ┤{''.join(cells)}".rstrip())
+    first, *_, last = (point.label for point in points)
     gap = max(len(values) - len(first) - len(last), 1)
     lines.append(f"{'':>{margin}} └{'─' * len(values)}")
     lines.append(f"{'':>{margin}}  {first}{' ' * gap}{last}")
@@ -248,39 +287,37 @@ def _levels(series: list[tuple[str, float]], kind: Kind, room: int) -> list[str]
     return lines
 
 
-def _week(names: list[str], rows: Sequence[Row], room: int) -> list[str]:
-    """Weekdays by hours; the darker, the more."""
-    day_at, hour_at = names.index("weekday"), names.index("hour")
-    rest = [n for n in range(len(names)) if n not in (day_at, hour_at)]
-    numbers = [n for n in rest if any(isinstance(row[n], int | float) for row in rows)]
-    if not numbers:
+def _week_map(weekday: _Column, hour: _Column, others: list[_Column], room: int) -> list[str]:
+    """Draw weekdays by hours; the darker, the more."""
+    value = next((column for column in others if column.has_numbers), None)
+    if value is None:
         raise UsageError("nothing to plot: no column of numbers beside weekday and hour")
-    y = numbers[0]
     cells: dict[tuple[str, int], float] = {}
     days: dict[str, None] = {}
-    for row in rows:
-        day, hour, value = _weekday(row[day_at]), row[hour_at], row[y]
+    for day_value, at, number in zip(weekday.values, hour.values, value.values, strict=True):
+        day = _weekday(day_value)
         days[day] = None
-        if isinstance(value, int | float) and str(hour).isdecimal():
-            key = (day, int(str(hour)))
-            cells[key] = cells.get(key, 0) + value
+        if isinstance(number, int | float) and str(at).isdecimal():
+            key = (day, int(str(at)))
+            cells[key] = cells.get(key, 0) + number
     if days.keys() <= set(SHORT):
-        days = dict.fromkeys(SHORT)  # days off are a part of the week
+        days = dict.fromkeys(SHORT)  # days off are part of the week
     most = _most(cells.values())
     margin = max(map(width, days))
-    # Two signs and a gap for each hour, where there is room; else without the gap, else one sign.
+    # Each hour has two characters and a gap if there is room, else two characters, else one.
     wide = max(1, min(3, (room - margin - 1) // 24))
-    hours = "".join(f"{hour:<{3 * wide}}" for hour in (0, 3, 6, 9, 12, 15, 18, 21))
-    lines = [f"{printable(names[y])} by weekday and hour", f"{'':{margin}}  {hours}".rstrip()]
+    hours = "".join(f"{at:<{3 * wide}}" for at in (0, 3, 6, 9, 12, 15, 18, 21))
+    name = printable(value.name.lower())
+    lines = [f"{name} by weekday and hour", f"{'':{margin}}  {hours}".rstrip()]
     for day in days:
         shades = []
-        for hour in range(24):
-            share = _share(cells.get((day, hour), 0), most)
-            # Anything at all is visible.
+        for at in range(24):
+            share = _share(cells.get((day, at), 0), most)
+            # Any value above zero is visible.
             level = 0 if share <= 0 else 1 + min(3, int(share * 3.999))
             shades.append(f"{SHADES[level] * min(wide, 2):<{wide}}")
         lines.append(f"{day}{' ' * (margin - width(day))}  {''.join(shades)}".rstrip())
-    lines.append(f"{'':{margin}}  darkest: {shown(most, kind_of(names[y]))}")
+    lines.append(f"{'':{margin}}  darkest: {shown(most, value.kind)}")
     return lines
 
 

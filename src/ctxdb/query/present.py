@@ -1,4 +1,8 @@
-"""Ask, and print the answer in the shape that was asked for."""
+"""Answer a question, and print the answer in the format that was asked for.
+
+An answer is limited in rows and in bytes. Whichever limit is reached first, a line on standard
+error says so, and which option raises it.
+"""
 
 from __future__ import annotations
 
@@ -7,36 +11,53 @@ import sys
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import CtxdbError, UsageError
-from ctxdb.output import note, say, telling_candidates
-from ctxdb.query.build import build
+from ctxdb.output import ByteLimit, note, say
+from ctxdb.query.execute import execute
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.resolve import meant
-from ctxdb.query.run import run
+from ctxdb.query.statement import statement_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxdb.query.build import Ask, Statement
-    from ctxdb.query.run import Answer
+    from ctxdb.query.execute import Answer
+    from ctxdb.query.statement import Ask, Statement
     from ctxdb.query.table import Page
 
-SCREEN_ROWS = 1000  # of a table, unless --limit says otherwise
-NAMED = 6  # columns that are left out and said to be
-MOST_ROWS = 1_000_000  # of everything else
+# Unless --limit and --max-bytes say otherwise. People read a table or Markdown; programs read the
+# other formats.
+PEOPLE_ROWS, PEOPLE_BYTES = 1000, 10_000_000
+PROGRAM_ROWS, PROGRAM_BYTES = 1_000_000, 100_000_000
+NAMED = 6  # columns without room that are named
 
 
 def answer(
-    ask: Ask, db_path: Path, format_: str, *, seconds: float, plot: bool = False, raw: bool = False
+    ask: Ask,
+    db_path: Path,
+    format_: str,
+    *,
+    seconds: float,
+    max_bytes: int | None = None,
+    plot: bool = False,
+    raw: bool = False,
 ) -> None:
-    """Answer a question on standard output; what else is to be said goes to standard error."""
+    """Print the answer to standard output, and remarks on it to standard error.
+
+    `max_bytes` limits the answer; 0 is no limit, None the usual limit of the format.
+    """
+    from ctxdb.session.find import telling_candidates
+
     limit_memory()
     guarded = Guarded(db_path, seconds=seconds, hard=True)
+    is_for_people = format_ in ("table", "md") and not plot
+    if max_bytes is None:
+        max_bytes = PEOPLE_BYTES if is_for_people else PROGRAM_BYTES
+    limit = ByteLimit(max_bytes or None)
     try:
         with guarded.asking() as conn, telling_candidates():
-            statement = build(ask, conn)
-        is_page = format_ in ("table", "md") and not plot
+            statement = statement_for(ask, conn)
         try:
-            found = run(guarded, statement, SCREEN_ROWS if is_page else MOST_ROWS)
+            found = execute(guarded, statement, PEOPLE_ROWS if is_for_people else PROGRAM_ROWS)
         except UsageError as e:
             raise _explained(e, statement, guarded) from e
         if ask.model:
@@ -45,19 +66,31 @@ def answer(
             _plot(found)
         else:
             known = frozenset({"session_id"} if ask.session and not ask.columns else ())
-            write(found, format_, raw=raw, known=known, is_chosen=ask.columns is not None)
+            is_chosen = ask.columns is not None
+            write(found, format_, limit, raw=raw, known=known, is_chosen=is_chosen)
     finally:
         guarded.close()
-    if (is_page or plot) and (unsure := found.sums.in_words()):
-        note(unsure)
+    if (is_for_people or plot) and (uncertain := found.left_out.in_words()):
+        note(uncertain)
     if statement.note:
         note(statement.note)
-    if found.is_cut:
-        note("Truncated: there are more rows; --limit N shows N of them.")
+    if limit.is_reached:
+        note(_truncated_bytes(limit))
+    elif found.cut_at is not None:
+        note(f"Truncated at {found.cut_at:,} rows, there are more: --limit N shows up to N.")
+
+
+def _truncated_bytes(limit: ByteLimit) -> str:
+    from ctxdb.progress import human_bytes
+
+    return (
+        f"Truncated at {human_bytes(limit.most or 0)}, there is more:"
+        " --max-bytes N shows up to N bytes, --max-bytes 0 shows all."
+    )
 
 
 def _check_model(found: Answer, model: str, guarded: Guarded) -> None:
-    """An empty answer for a model that nobody ever used is a mistake, as for a project."""
+    """Refuse a model that was never used: an empty answer would hide the mistake."""
     from itertools import chain
 
     from ctxdb.query.resolve import check_model
@@ -71,7 +104,11 @@ def _check_model(found: Answer, model: str, guarded: Guarded) -> None:
 
 
 def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> CtxdbError:
-    """What helps: the name that was meant; or why SQL of ours fails, on another version's file."""
+    """Return the error with help.
+
+    In a person's SQL a name may be wrong: names like it are added. A view or query of ctxdb fails
+    only on the database of another version: the command that upgrades it is added.
+    """
     from ctxdb.store.version import is_current
 
     with guarded.asking() as conn:
@@ -79,8 +116,9 @@ def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> Ctx
             return UsageError(f"{error}{meant(str(error), conn)}")
         if is_current(conn):
             return error
-        row = conn.execute("SELECT root FROM source_files WHERE root IS NOT NULL").fetchone()
-    how = f"ctxdb --db {guarded.path} sync --root {row[0]}" if row else "ctxdb sync"
+        row = conn.execute("SELECT root FROM _file_marks WHERE root IS NOT NULL").fetchone()
+    (root,) = row or (None,)
+    how = f"ctxdb --db {guarded.path} sync --root {root}" if root else "ctxdb sync"
     return CtxdbError(
         f"{statement.name}: the database is of another version of ctxdb ({error});"
         f" `{how}` upgrades it"
@@ -90,6 +128,7 @@ def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> Ctx
 def write(
     answer: Answer,
     format_: str,
+    limit: ByteLimit | None = None,
     *,
     raw: bool = False,
     known: frozenset[str] = frozenset(),
@@ -97,22 +136,24 @@ def write(
 ) -> None:
     """Print rows in one of the formats.
 
-    `known` are columns that a narrow table need not show; `is_chosen`: it is to show all others.
+    `known` are columns that a narrow table need not show. With `is_chosen`, the columns were asked
+    for by name, and a table shows all others.
     """
+    limit = limit or ByteLimit()
     if format_ == "table":
-        _write_table(answer, known, is_chosen=is_chosen)
+        _write_table(answer, limit, known, is_chosen=is_chosen)
         return
     from ctxdb.query import formats
 
     out = sys.stdout.write
     if format_ == "csv":
-        formats.write_csv(answer.columns, answer.rows, out, raw=raw)
+        formats.write_csv(answer.columns, answer.rows, out, limit, raw=raw)
     elif format_ == "json":
-        formats.write_json(answer.columns, answer.rows, out)
+        formats.write_json(answer.columns, answer.rows, out, limit)
     elif format_ == "jsonl":
-        formats.write_jsonl(answer.columns, answer.rows, out)
+        formats.write_jsonl(answer.columns, answer.rows, out, limit)
     else:
-        formats.write_markdown(answer.columns, answer.rows, out)
+        formats.write_markdown(answer.columns, answer.rows, out, limit, displays=answer.displays)
 
 
 def _plot(answer: Answer) -> None:
@@ -122,20 +163,23 @@ def _plot(answer: Answer) -> None:
     if not rows:
         note("No rows.")
         return
-    for line in draw(answer.columns, rows, page().columns):
+    for line in draw(answer.columns, rows, page().width, answer.displays):
         say(line)
 
 
-def _write_table(answer: Answer, known: frozenset[str], *, is_chosen: bool) -> None:
+def _write_table(
+    answer: Answer, limit: ByteLimit, known: frozenset[str], *, is_chosen: bool
+) -> None:
     from ctxdb.query.table import lay_out
 
     rows = list(answer.rows)
     if not rows:
         note("No rows.")
         return
-    made = lay_out(answer.columns, rows, page()._replace(known=known, is_chosen=is_chosen))
-    for line in made.lines:
-        say(line)
+    where = page()._replace(known=known, is_chosen=is_chosen)
+    made = lay_out(answer.columns, rows, where, answer.displays)
+    for line in limit.within(f"{line}\n" for line in made.lines):
+        sys.stdout.write(line)
     if made.left_out:
         some = ", ".join(made.left_out[:NAMED])
         if len(made.left_out) > NAMED:
@@ -145,19 +189,20 @@ def _write_table(answer: Answer, known: frozenset[str], *, is_chosen: bool) -> N
 
 
 def page() -> Page:
-    """What standard output is: a terminal of some width, or a pipe."""
+    """Return what standard output is: a terminal of some width, or a pipe."""
     from ctxdb.query.table import Page
 
-    if os.environ.get("COLUMNS", "").isdecimal() and int(os.environ["COLUMNS"]) > 0:
-        columns: int | None = int(os.environ["COLUMNS"])
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        width: int | None = int(columns)
     else:
         try:
-            columns = os.get_terminal_size(sys.stdout.fileno()).columns or None
+            width = os.get_terminal_size(sys.stdout.fileno()).columns or None
         except (OSError, ValueError):
-            columns = None
+            width = None
     is_colored = (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM", "dumb") != "dumb"
     )
-    return Page(columns, is_colored)
+    return Page(width, is_colored)

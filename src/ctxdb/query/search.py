@@ -1,14 +1,15 @@
-"""Full text over everything that was said and done: what fits best, first.
+"""Search everything that was said and done, and put the best matches first.
 
-Two indexes are asked, the messages and the tool calls, and their answers are merged by rank, not
-by score: scores of two indexes cannot be compared. What people and the model said weighs more than
-what tools printed; among equals the newest is first.
+There are two full-text indexes, of messages and of tool calls. The scores of two indexes cannot be
+compared, so their answers are merged by rank: the first of one index with the first of the other.
+What people and the model said counts more than what tools printed. Of equal matches the newest is
+first.
 
-A common word is in a hundred thousand rows, and to rank them all would take longer than anybody
-waits. So only the newest CANDIDATES rows that fit are ranked: rows are numbered as they came in.
+A common word is in a hundred thousand rows, and ranking them all would take too long. So only the
+newest CANDIDATES rows that match are ranked; ids of rows grow with time.
 
-Two things count only where nothing else is found, and are then said to be all there is: names of
-fields in the inputs of tools, and the letters of a word that is nothing without its signs (C++).
+Two kinds of matches count only if there is nothing else, and the answer says so: names of fields in
+the inputs of tools, and the letters of a word that means something else without its signs (C++).
 """
 
 from __future__ import annotations
@@ -16,47 +17,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ctxdb.query.budget import rows_within
-from ctxdb.query.fields import without_names
-from ctxdb.query.vocabulary import corrected, near, open_vocabulary, spelling
-from ctxdb.query.words import Node, Word, expression, is_plain, parse, quoted, words_of
+from ctxdb.query.candidates import Candidate, is_lossy, matching, scanned, stages, tables
+from ctxdb.query.field_names import without_field_names
+from ctxdb.query.search_words import is_plain, parse, words_of
+from ctxdb.query.vocabulary import corrected, near, open_vocabulary
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
-CANDIDATES = 3000  # rows that are ranked, of each index
-RANKED = 300  # of these, the best that are looked at more closely
-CHECKED = 1000  # of tool calls, the best of which it is asked whether a value fits or a name
-ENOUGH = 100  # rows from the index that make reading others needless
-SCANNED_MESSAGES = 80_000  # newest rows that are read for what the index does not know
-SCANNED_TOOLS = 5000
-BUDGET_SECONDS = 1.5  # for each index; what is found by then is ranked
-LONGEST = 1000  # characters of a word that are looked for to the letter
-PER_SESSION = 3  # hits shown of one session, unless only one is asked for
-LOOSE = 20  # first place of what lacks a word of code to the letter: the other index may have it
-RANK_DAMPING = 8  # the lower, the more the first places are worth
+    from ctxdb.query.candidates import Table, Wanted
+    from ctxdb.query.search_words import Node, Word
 
-Depth = Literal["words", "fields", "letters"]  # what counts besides, if nothing else is found
+CHECKED = 1000  # of the tool calls that match, the best: is it a value that matches, or a name?
+RANKED = 300  # rows of each index that can be hits
+ENOUGH = 100  # matches in the index; with so many, other rows are not read
+PER_SESSION = 3  # hits shown of one session, unless only one session is searched
+# The first place of a match that lacks the signs of a word: the other index may have them.
+LOOSE_PLACE = 20
+RANK_DAMPING = 8  # the lower, the more the first places count
+
+Depth = Literal["words", "fields", "letters"]  # what counts as a match, if nothing else is found
 
 # What a place in the ranking is worth, by who speaks.
 WEIGHTS = {"human": 1.0, "command": 0.9, "shell": 0.9, "assistant": 0.9, "compact_summary": 0.7}
 OTHER_MESSAGE, TOOL = 0.6, 0.6
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Where to look. Times are as the transcripts write them; None is everywhere."""
-
-    since: str | None = None
-    until: str | None = None
-    projects: tuple[int, ...] | None = None
-    session: str | None = None  # whole id
-    model: str | None = None  # what is in the name of the model that said or called it
-    tool: str | None = None
-    kind: str | None = None  # of a message; tool for calls, thinking for thoughts
-    errors: bool = False
-    limit: int = 20
 
 
 @dataclass(slots=True)
@@ -92,31 +77,31 @@ class Found:
 
     words: list[Word]
     groups: list[Group] = field(default_factory=list)
-    suggestion: str | None = None
+    suggestion: str | None = None  # the search with other words, if nothing was found
     missing: list[str] = field(default_factory=list)  # words that are nowhere
-    is_cut: bool = False  # time was over before all was looked at
-    depth: Depth = "words"  # how far one had to go to find anything
-    lossy: list[Word] = field(default_factory=list)  # of these only letters and digits were found
+    is_cut: bool = False  # there was no time to look at everything
+    depth: Depth = "words"
+    lossy: list[Word] = field(default_factory=list)  # only letters and digits of these were found
 
 
 def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
-    """Look for a text; the connection is read from only."""
+    """Search for a text; the connection is only read from."""
     node = parse(text)
     if node is None:
         return Found([])
     open_vocabulary(conn)
     found = Found(list(dict.fromkeys(words_of(node))))
-    hits, has_fields = _found_at(conn, node, wanted, found)
-    if not hits and has_fields:
+    hits, has_field_names = _hits_at_depth(conn, node, wanted, found)
+    if not hits and has_field_names:
         found.depth = "fields"
-        hits, _ = _found_at(conn, node, wanted, found)
-    lossy = [word for word in found.words if _is_lossy(word)]
+        hits, _ = _hits_at_depth(conn, node, wanted, found)
+    lossy = [word for word in found.words if is_lossy(word)]
     if not hits and lossy and is_plain(node):
         found.depth = "letters"
-        hits, _ = _found_at(conn, node, wanted, found)
+        hits, _ = _hits_at_depth(conn, node, wanted, found)
     if found.depth == "letters" or not is_plain(node):
         found.lossy = lossy
-    # The score first; what is newer, of two that are worth the same.
+    # By score; of equal scores the newest first.
     hits.sort(key=lambda hit: hit.timestamp or "", reverse=True)
     hits.sort(key=lambda hit: -round(hit.score, 4))
     found.groups = _grouped(hits, wanted)
@@ -127,251 +112,105 @@ def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
     return found
 
 
-def _found_at(
+def _hits_at_depth(
     conn: sqlite3.Connection, node: Node, wanted: Wanted, found: Found
 ) -> tuple[list[Hit], bool]:
-    """All hits of that depth, and whether names of fields would be more."""
+    """Return all hits at the depth of `found`, and whether names of fields match besides."""
     hits: list[Hit] = []
-    has_fields = False
-    for table in _tables(wanted):
+    has_field_names = False
+    for table in tables(wanted):
         ranked = _ranked(conn, table, node, found.depth)
         found.is_cut |= ranked.is_cut
-        has_fields |= ranked.has_fields
-        hits += _hits(conn, table, ranked.rows)
-    return hits, has_fields
+        has_field_names |= ranked.has_field_names
+        hits += _hits(conn, table, ranked.worth_by_row)
+    return hits, has_field_names
 
 
-# -- where to look ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    index: str
-    name: str
-    weights: str  # of the index's columns
-    texts: tuple[str, ...]
-    scanned: int
-    where: str
-    values: tuple[object, ...]
-
-
-def _tables(wanted: Wanted) -> Iterator[_Table]:
-    if wanted.tool is None and wanted.kind != "tool":
-        texts = {None: ("text", "thinking"), "thinking": ("thinking",)}.get(wanted.kind, ("text",))
-        where, values = _common("messages", "timestamp", wanted)
-        if wanted.model is not None:
-            where += " AND instr(lower(messages.model), ?)"
-            values += (wanted.model.lower(),)
-        if wanted.kind not in (None, "thinking"):
-            where += " AND messages.kind = ?"
-            values += (wanted.kind,)
-        if wanted.errors:
-            where += " AND messages.kind = 'synthetic'"
-        yield _Table("messages_fts", "messages", "1.0, 0.4", texts, SCANNED_MESSAGES, where, values)
-    if wanted.kind in (None, "tool"):
-        where, values = _common("tool_uses", "started_at", wanted)
-        if wanted.model is not None:
-            where += (
-                " AND (SELECT instr(lower(model), ?) FROM messages WHERE id = tool_uses.message_id)"
-            )
-            values += (wanted.model.lower(),)
-        if wanted.tool is not None:
-            where += " AND ? IN (lower(tool_uses.name), lower(raw_name), lower(mcp_server))"
-            values += (wanted.tool.lower(),)
-        if wanted.errors:
-            where += " AND tool_uses.status = 'error'"
-        texts = ("target", "input", "result_text")
-        yield _Table(
-            "tool_uses_fts", "tool_uses", "2.0, 1.0, 0.5", texts, SCANNED_TOOLS, where, values
-        )
-
-
-def _common(table: str, at: str, wanted: Wanted) -> tuple[str, tuple[object, ...]]:
-    where = ""
-    values: list[object] = []
-    for condition, value in (
-        (f"{table}.{at} >= ?", wanted.since),
-        (f"{table}.{at} < ?", wanted.until),
-        (f"{table}.session_id = ?", wanted.session),
-    ):
-        if value is not None:
-            where += f" AND {condition}"
-            values.append(value)
-    if wanted.projects is not None:
-        marks = ", ".join("?" * len(wanted.projects))
-        where += (
-            f" AND {table}.session_id IN (SELECT id FROM sessions WHERE project_id IN ({marks}))"
-        )
-        values += wanted.projects
-    if wanted.session is not None:
-        # Rows of one session lie close together: the index need not be read beyond them.
-        span = f"FROM {table} WHERE session_id = ?"
-        where += (
-            f" AND {table}_fts.rowid BETWEEN (SELECT min(id) {span}) AND (SELECT max(id) {span})"
-        )
-        values += [wanted.session, wanted.session]
-    return where, tuple(values)
-
-
-# -- what fits -------------------------------------------------------------------------------------
+# -- ranking ---------------------------------------------------------------------------------------
 
 
 class _Ranked(NamedTuple):
-    rows: list[tuple[int, float]]  # with what their place is worth, best first
+    worth_by_row: dict[int, float]  # what the place of a row is worth, best first
     is_cut: bool
-    has_fields: bool  # names of fields fit, and were passed over
+    has_field_names: bool  # names of fields match, and were left out
 
 
-def _ranked(conn: sqlite3.Connection, table: _Table, node: Node, depth: Depth) -> _Ranked:
+def _ranked(conn: sqlite3.Connection, table: Table, node: Node, depth: Depth) -> _Ranked:
     words = list(words_of(node))
-    only_said = table.name == "tool_uses" and depth == "words"
-    is_cut = has_fields = False
-    places: dict[int, int] = {}  # first come, first in rank; equals share a place
-    loose = 0
-    for stage in _stages(conn, table, node, words, depth):
-        rows, cut = _matching(conn, table, stage)
+    only_values = table.name == "tool_uses" and depth == "words"
+    is_cut = has_field_names = False
+    places: dict[int, int] = {}  # of rows by id; equal matches have the same place
+    loose_place = 0
+    for stage in stages(conn, table, node, words, ignore_signs=depth == "letters"):
+        rows, cut = matching(conn, table, stage)
         is_cut |= cut
-        if only_said:
-            best = sorted(rows, key=_by_rank)[:CHECKED]
+        if only_values:
+            best = sorted(rows, key=_by_score)[:CHECKED]
             is_all = len(rows) == len(best)
-            rows, dropped = without_names(conn, best, stage.node, RANKED)
-            has_fields |= dropped > 0
+            rows, dropped = without_field_names(conn, best, stage.node, RANKED)
+            has_field_names |= dropped > 0
             if dropped and not is_all:
-                # Names of fields have pushed other rows out.
-                said = replace(table, texts=("target", "result_text"))
-                others, cut = _matching(conn, said, stage)
+                # Names of fields have displaced other rows.
+                without_input = replace(table, texts=("target", "searched_text"))
+                others, cut = matching(conn, without_input, stage)
                 is_cut |= cut
-                rows = list((dict(others) | dict(rows)).items())
-        _take_places(places, rows, 0 if stage.literal else loose)
-        loose = LOOSE if stage.literal else 0
-    unknown = any(word.is_run or not word.tokens for word in words)
-    if unknown and is_plain(node) and len(places) < ENOUGH:
-        rows, cut = _scanned(conn, table, words)
+                rows = list(({one.id: one for one in [*others, *rows]}).values())
+        _take_places(places, rows, 0 if stage.literal else loose_place)
+        loose_place = LOOSE_PLACE if stage.literal else 0
+    has_unindexed = any(word.is_run or not word.tokens for word in words)
+    if has_unindexed and is_plain(node) and len(places) < ENOUGH:
+        rows, cut = scanned(conn, table, words, RANKED)
         is_cut |= cut
-        if only_said:
-            rows, dropped = without_names(conn, rows, node, RANKED)
-            has_fields |= dropped > 0
+        if only_values:
+            rows, dropped = without_field_names(conn, rows, node, RANKED)
+            has_field_names |= dropped > 0
         _take_places(places, rows)
     ranked = list(places.items())[:RANKED]
-    return _Ranked([(row, 1 / (RANK_DAMPING + place)) for row, place in ranked], is_cut, has_fields)
+    worth = {row_id: 1 / (RANK_DAMPING + place) for row_id, place in ranked}
+    return _Ranked(worth, is_cut, has_field_names)
 
 
-def _by_rank(row: tuple[int, float]) -> tuple[float, int]:
-    return round(row[1], 3), -row[0]
+def _by_score(row: Candidate) -> tuple[float, int]:
+    return round(row.score, 3), -row.id
 
 
-def _take_places(places: dict[int, int], rows: list[tuple[int, float]], first: int = 0) -> None:
+def _take_places(places: dict[int, int], rows: list[Candidate], first: int = 0) -> None:
     """Put rows behind those that have a place already, best score first, from place `first` on."""
     last: float | None = None
     place = max(len(places), first)
-    for row, score in sorted(rows, key=_by_rank):
-        if row in places:
+    for row in sorted(rows, key=_by_score):
+        if row.id in places:
             continue
-        if last is not None and round(score, 3) != last:
+        score = round(row.score, 3)
+        if last is not None and score != last:
             place = max(len(places), first)
-        last = round(score, 3)
-        places[row] = place
+        last = score
+        places[row.id] = place
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
-    match: str  # an expression of FTS5, for all columns
-    node: Node  # the same as a person wrote it
-    literal: list[Word]  # words that must be there to the letter
-
-
-def _stages(
-    conn: sqlite3.Connection, table: _Table, node: Node, words: list[Word], depth: Depth
-) -> Iterator[_Stage]:
-    """What to ask the index, from strict to loose."""
-    if not any(word.tokens for word in words):
-        return
-    match = expression(node, lambda word: spelling(conn, table.index, word))
-    literal = [word for word in words if word.is_literal and not word.is_run]
-    if is_plain(node) and depth != "letters":
-        if len(words) > 1 and not any(word.is_run or word.is_prefix for word in words):
-            # Words that are typed side by side are best found side by side.
-            phrase = Word(" ".join(word.text for word in words))
-            yield _Stage(quoted(phrase.text), phrase, [])
-        if literal:
-            yield _Stage(match, node, literal)
-        if any(map(_is_lossy, words)):
-            return
-    yield _Stage(match, node, [])
-
-
-def _is_lossy(word: Word) -> bool:
-    """Of "C++" the index knows only "c": without the signs it is another word."""
-    return word.is_literal and not word.is_run and sum(map(len, word.tokens)) < 3
-
-
-def _matching(
-    conn: sqlite3.Connection, table: _Table, stage: _Stage
-) -> tuple[list[tuple[int, float]], bool]:
-    """The newest rows that the index names, and that have what must be there to the letter."""
-    letters, values = _containing(table, stage.literal)
-    match = f"{{{' '.join(table.texts)}}} : ({stage.match})"
-    sql = (
-        f"SELECT {table.name}.id, bm25({table.index}, {table.weights}) FROM {table.index}"
-        f" CROSS JOIN {table.name} ON {table.name}.id = {table.index}.rowid"
-        f" WHERE {table.index} MATCH ?{table.where}{letters}"
-        f" ORDER BY {table.index}.rowid DESC LIMIT ?"
-    )
-    found = (match, *table.values, *values, CANDIDATES)
-    return rows_within(conn, sql, found, BUDGET_SECONDS)
-
-
-def _scanned(
-    conn: sqlite3.Connection, table: _Table, words: list[Word]
-) -> tuple[list[tuple[int, float]], bool]:
-    """Newest first, rows with all these words somewhere in them, as only reading can tell."""
-    letters, values = _containing(table, words)
-    where = table.where.replace(f"{table.index}.rowid", f"{table.name}.id")
-    sql = (
-        f"SELECT {table.name}.id, 0 FROM {table.name} WHERE {table.name}.id >"
-        f" (SELECT max(id) FROM {table.name}) - {table.scanned}{where}{letters}"
-        f" ORDER BY {table.name}.id DESC LIMIT ?"
-    )
-    return rows_within(conn, sql, (*table.values, *values, RANKED), BUDGET_SECONDS)
-
-
-def _containing(table: _Table, words: list[Word]) -> tuple[str, tuple[str, ...]]:
-    where, values = "", []
-    for word in words:
-        # SQLite has a longest pattern; nobody types so much that its beginning would not do.
-        escaped = word.text[:LONGEST].replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-        tests = " OR ".join(f"{table.name}.{text} LIKE ? ESCAPE '\\'" for text in table.texts)
-        where += f" AND ({tests})"
-        values += [f"%{escaped}%"] * len(table.texts)
-    return where, tuple(values)
-
-
-# -- what is shown ---------------------------------------------------------------------------------
+# -- hits ------------------------------------------------------------------------------------------
 
 _MESSAGE = """
 SELECT 'message', m.id, m.session_id, 0.0, m.uuid, m.agent_id, t.ordinal, m.kind, m.timestamp
-FROM messages m LEFT JOIN turns t ON t.id = m.turn_id WHERE m.id = ?
+FROM messages m LEFT JOIN turns t ON t.id = m.turn_id
+WHERE m.id = ? AND m.session_id IS NOT NULL
 """
 _TOOL = """
 SELECT 'tool', u.id, u.session_id, 0.0, m.uuid, u.agent_id, t.ordinal, 'tool', u.started_at,
   u.name, u.status, u.exit_code
 FROM tool_uses u LEFT JOIN messages m ON m.id = u.message_id LEFT JOIN turns t ON t.id = u.turn_id
-WHERE u.id = ?
+WHERE u.id = ? AND u.session_id IS NOT NULL
 """
 
 
-def _hits(
-    conn: sqlite3.Connection, table: _Table, ranked: list[tuple[int, float]]
-) -> Iterator[Hit]:
+def _hits(conn: sqlite3.Connection, table: Table, worth_by_row: dict[int, float]) -> Iterator[Hit]:
     sql = _MESSAGE if table.name == "messages" else _TOOL
-    for row_id, worth in ranked:
-        row = conn.execute(sql, (row_id,)).fetchone()
-        if row is None or row[2] is None:
-            continue
-        hit = Hit(*row)
-        weight = TOOL if hit.source == "tool" else WEIGHTS.get(hit.kind, OTHER_MESSAGE)
-        hit.score = worth * weight
-        yield hit
+    for row_id, worth in worth_by_row.items():
+        for row in conn.execute(sql, (row_id,)):
+            hit = Hit(*row)
+            weight = TOOL if hit.source == "tool" else WEIGHTS.get(hit.kind, OTHER_MESSAGE)
+            hit.score = worth * weight
+            yield hit
 
 
 def _grouped(hits: list[Hit], wanted: Wanted) -> list[Group]:

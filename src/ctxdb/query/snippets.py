@@ -1,4 +1,4 @@
-"""The few words around what was found, with the found marked. Pure: text in, pieces out."""
+"""Cut a few words out of a text around what was found, and mark what was found."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ctxdb.query.words import Word
+    from ctxdb.query.search_words import Word
 
-SEARCHED = 2_000_000  # characters of a text that are looked through
-MATCHES = 300  # places that are weighed against each other
-LEAD = 0.3  # share of the snippet that stands before the first match
+SEARCHED_CHARS = 2_000_000  # of a text
+MATCHES = 300  # of one word that are compared with each other
+LEAD = 0.3  # share of the snippet that is before the first match
 _LETTER = r"[^\W_]"
 _GAP = r"[\W_]{1,40}"
 
 
-Span = tuple[int, int, int]  # begin, end, number of the word
+class Span(NamedTuple):
+    """Where a word was found in a text."""
+
+    begin: int
+    end: int
+    word: int  # number of the word in the search
 
 
 class Piece(NamedTuple):
@@ -28,23 +33,23 @@ class Piece(NamedTuple):
 
 
 class Snippet(NamedTuple):
-    """Pieces in order, and how many of the wanted words are in them."""
+    """Pieces in order, and how many different words of the search are in them."""
 
     pieces: tuple[Piece, ...]
     words: int
 
 
 def snippet(text: str, words: Sequence[Word], size: int) -> Snippet | None:
-    """About `size` characters of the text where most of the words are; None where none is."""
-    text = text[:SEARCHED]
+    """Return about `size` characters of the text where most of the words are; None without any."""
+    text = text[:SEARCHED_CHARS]
     spans = _spans(text, words, _lower)
     if not spans and not text.isascii():
-        # The index does not know accents: neither does this second look.
+        # The index ignores accents, and so does this second try.
         spans = _spans(text, words, lambda one: _lower(_unaccented(one)))
     if not spans:
         return None
     first, last, distinct = _best(spans, size)
-    start, end = _window(text, spans[first][0], spans[last][1], size)
+    start, end = _window(text, spans[first].begin, spans[last].end, size)
     pieces: list[Piece] = []
     at = start
     for begin, stop, _ in spans[first:]:
@@ -60,17 +65,17 @@ def snippet(text: str, words: Sequence[Word], size: int) -> Snippet | None:
 
 
 def beginning(text: str, size: int) -> Snippet:
-    """The start of a text in which nothing can be marked."""
+    """Return the beginning of a text in which nothing can be marked."""
     head = " ".join(text[: size * 2].split())
     return Snippet((Piece(head[:size] + ("…" if len(head) > size else ""), False),), 0)
 
 
 def _patterns(word: Word, text: str) -> Iterator[re.Pattern[str]]:
-    """Ways to find a word in lower case, the strictest first."""
+    """Return patterns that find a word in lower case, the strictest first."""
     parts = re.findall(rf"{_LETTER}+", text)
     exact = re.escape(text)
-    # The beginning is checked after a match: a pattern that begins with letters is ten times as
-    # fast as one that begins with a condition.
+    # What is before the word is checked after a match: a pattern that begins with letters is ten
+    # times as fast as one that begins with a condition.
     if parts and not word.is_run:
         end = "" if word.is_prefix else rf"(?!{_LETTER})"
         yield re.compile(exact + end)
@@ -80,12 +85,12 @@ def _patterns(word: Word, text: str) -> Iterator[re.Pattern[str]]:
 
 
 def _spans(text: str, words: Sequence[Word], fold: Callable[[str], str]) -> list[Span]:
-    """Where the words are: to the letter, else by their parts, else inside of longer words."""
+    """Return where the words are: to the letter, else by their parts, else in longer words."""
     low = fold(text)
     if len(low) != len(text):
         return []
     found: list[Span] = []
-    for nth, word in enumerate(words):
+    for number, word in enumerate(words):
         *strict, loose = _patterns(word, fold(word.text))
         for pattern in (*strict, loose):
             here: list[Span] = []
@@ -93,7 +98,7 @@ def _spans(text: str, words: Sequence[Word], fold: Callable[[str], str]) -> list
                 start = match.start()
                 if pattern is not loose and start and _is_letter(low[start - 1], low[start]):
                     continue
-                here.append((start, match.end(), nth))
+                here.append(Span(start, match.end(), number))
                 if len(here) >= MATCHES:
                     break
             if here:
@@ -108,24 +113,31 @@ def _is_letter(before: str, first: str) -> bool:
 
 def _lower(text: str) -> str:
     low = text.lower()
-    # Of a few letters the small one is two characters: places would no longer be the same.
-    return low if len(low) == len(text) else "".join(c.lower()[0] for c in text)
+    # A few letters become two characters, which would move all places after them.
+    return low if len(low) == len(text) else "".join(c.lower()[:1] for c in text)
 
 
-def _best(spans: list[Span], size: int) -> tuple[int, int, int]:
-    """The first and last match of the window with most different words in it."""
-    best = (0, 0, 0)
+class _Best(NamedTuple):
+    first: int  # the first and last match, as positions in the list of spans
+    last: int
+    words: int  # different words in it
+
+
+def _best(spans: list[Span], size: int) -> _Best:
+    """Return the window with the most different words in it."""
+    best = _Best(0, 0, 0)
     room = int(size * (1 - LEAD))
-    for first in range(len(spans)):
+    for first, begin in enumerate(spans):
         seen: set[int] = set()
         last = first
         for nth in range(first, len(spans)):
-            if spans[nth][1] - spans[first][0] > room and nth > first:
+            span = spans[nth]
+            if span.end - begin.begin > room and nth > first:
                 break
-            seen.add(spans[nth][2])
+            seen.add(span.word)
             last = nth
-        if len(seen) > best[2]:
-            best = (first, last, len(seen))
+        if len(seen) > best.words:
+            best = _Best(first, last, len(seen))
     return best
 
 
@@ -149,12 +161,13 @@ def _window(text: str, begin: int, stop: int, size: int) -> tuple[int, int]:
 def _add(pieces: list[Piece], text: str, *, is_match: bool) -> None:
     if not text:
         return
-    # White space is one space, but those at the edges of a piece part it from its neighbour.
+    # White space becomes one space. A space at the edge of a piece stays: it separates two pieces.
     flat = re.sub(r"\s+", " ", text)
     pieces.append(Piece(flat, is_match))
 
 
 def _trimmed(pieces: list[Piece], *, before: bool, after: bool) -> tuple[Piece, ...]:
+    """Remove white space at both ends; add an ellipsis where the text goes on."""
     if pieces:
         pieces[0] = pieces[0]._replace(text=pieces[0].text.lstrip())
         pieces[-1] = pieces[-1]._replace(text=pieces[-1].text.rstrip())
@@ -166,11 +179,11 @@ def _trimmed(pieces: list[Piece], *, before: bool, after: bool) -> tuple[Piece, 
 
 
 def _unaccented(text: str) -> str:
-    """The letters without their marks, one character for each."""
+    """Return the letters without their accents, one character for each."""
     import unicodedata
 
     def bare(c: str) -> str:
-        apart = unicodedata.normalize("NFD", c)
-        return apart[0] if len(apart) > 1 and unicodedata.combining(apart[1]) else c
+        letter, *marks = list(unicodedata.normalize("NFD", c))
+        return letter if any(map(unicodedata.combining, marks[:1])) else c
 
     return "".join(c if c < "\u0080" else bare(c) for c in text)

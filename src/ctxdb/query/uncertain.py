@@ -1,7 +1,7 @@
-"""What a sum does not know, in one line to stand under it.
+"""Say in one line what a sum leaves out.
 
-Every summed view counts the requests that it could not price and those whose output count is only
-a lower bound. A number that leaves something out must say so where it is read.
+Every view that adds up costs counts the requests that have no price, and those whose output count
+is only a lower bound. Where a sum is read, the line below it tells how many there are.
 """
 
 from __future__ import annotations
@@ -15,42 +15,44 @@ if TYPE_CHECKING:
 
 UNPRICED = "requests_unpriced"
 NOT_FINAL = "requests_not_final"
-LEFT_OUT = (UNPRICED, NOT_FINAL)  # the columns that count what a sum does not know
-# Rows of these share requests: commits and files those of a turn, reasons those they both hold for.
-# Added up, a request would count as often as it is there.
-SHARING = frozenset({"commits", "cost_of_file", "usage_audit"})
+LEFT_OUT = (UNPRICED, NOT_FINAL)  # the columns that count what a sum leaves out
 
 
-class Sums:
-    """Adds up what the rows of an answer leave out; of a name in SHARING, counts such rows."""
+class LeftOut:
+    """Counts the requests that the sums in the rows of an answer leave out.
 
-    def __init__(self, columns: Sequence[str], name: str = "") -> None:
-        self._places = {one: columns.index(one) for one in LEFT_OUT if one in columns}
-        self._sums = dict.fromkeys(LEFT_OUT, 0)
-        self._is_shared = name in SHARING
+    With `is_shared`, rows have requests in common (the commits of a turn): a request must not be
+    counted once for each row, so rows with such requests are counted instead.
+    """
+
+    def __init__(self, columns: Sequence[str] = (), *, is_shared: bool = False) -> None:
+        self._positions = {name: columns.index(name) for name in LEFT_OUT if name in columns}
+        self._counts = dict.fromkeys(LEFT_OUT, 0)
+        self._is_shared = is_shared
 
     def add(self, row: Sequence[Any]) -> None:
         """Count one row."""
-        for name, place in self._places.items():
-            if isinstance(row[place], int):
-                self._sums[name] += bool(row[place]) if self._is_shared else row[place]
+        for name, position in self._positions.items():
+            requests = row[position]
+            if isinstance(requests, int):
+                self._counts[name] += bool(requests) if self._is_shared else requests
 
     def in_words(self) -> str | None:
-        """One line on what the rows leave out, or None when they are certain."""
-        unpriced, not_final = self._sums[UNPRICED], self._sums[NOT_FINAL]
-        said = []
+        """Return one line on what the rows leave out, or None if they leave nothing out."""
+        unpriced, not_final = self._counts[UNPRICED], self._counts[NOT_FINAL]
+        parts = []
         if unpriced:
-            said.append(
+            parts.append(
                 f"{self._requests(unpriced)} of a model without a price"
                 f" {'is' if unpriced == 1 and not self._is_shared else 'are'} not in the cost"
                 " (see `ctxdb prices missing`)"
             )
         if not_final:
-            said.append(
+            parts.append(
                 f"the output of {self._requests(not_final)} is a lower bound, because the"
                 " transcript never got the final count"
             )
-        return f"Uncertain: {'; '.join(said)}." if said else None
+        return f"Uncertain: {'; '.join(parts)}." if parts else None
 
     def _requests(self, number: int) -> str:
         if self._is_shared:

@@ -1,34 +1,35 @@
-"""The index's own list of words: what stands inside of longer ones, and what was perhaps meant.
+"""Look words up in the indexes' own list of words.
 
-FTS5 shows it as a virtual table, which lives in the connection's temporary schema: nothing is
-written to the database. A look at a range of words costs as much as reading what the index holds
-for them, so only narrow ranges are looked at.
+The list says in which longer words a word is, and which words are like one that is nowhere. FTS5
+shows the list as a virtual table in the temporary schema of the connection, so nothing is written
+to the database. To read a range of words, FTS5 reads all that the index has for them, so only
+narrow ranges are read.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.query.budget import rows_within
-from ctxdb.query.words import FIRST_OF_RUNS, Word, quoted, tokens
+from ctxdb.query.guard import rows_within
+from ctxdb.query.search_words import FIRST_OF_RUNS, Word, quoted, tokens
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
 INDEXES = ("messages_fts", "tool_uses_fts")
-MAX_TERMS = 300  # of one word: an expression stays short enough
-LAST = "\U0010ffff"
-NEAR_SECONDS = 0.25  # to look for what was perhaps meant
-NEAR_WORDS = 1000  # between two looks at the clock
-# For one range. Who writes Chinese has a million words in the index; what is not seen of them in
-# time is found by reading the newest messages themselves, which is quicker then.
+MAX_TERMS = 300  # longer words for one word: the expression must stay short
+LAST = "\U0010ffff"  # greater than any character of a word
+NEAR_SECONDS = 0.25  # to look for similar words
+NEAR_WORDS = 1000  # between two checks of the clock
+# For one range. With Chinese texts the index has a million words. For those that are not read in
+# time, the newest messages are read, which is quicker then.
 RANGE_SECONDS = 0.1
 
 
 def open_vocabulary(conn: sqlite3.Connection) -> None:
-    """Make the lists readable on this connection."""
+    """Create the virtual tables on this connection."""
     (was,) = conn.execute("PRAGMA query_only").fetchone()
     conn.execute("PRAGMA query_only = 0")  # SQLite counts a temporary table as a change
     for name in INDEXES:
@@ -40,7 +41,7 @@ def open_vocabulary(conn: sqlite3.Connection) -> None:
 
 
 def spelling(conn: sqlite3.Connection, index: str, word: Word) -> str:
-    """What a word is in an expression for this index, with the longer words that it is part of."""
+    """Return a word as a part of an expression, with the longer words that it is in."""
     parts = word.tokens
     if not parts:
         return quoted(word.text)
@@ -49,8 +50,9 @@ def spelling(conn: sqlite3.Connection, index: str, word: Word) -> str:
     plain = quoted(word.text) + ("*" if word.is_prefix else "")
     if word.is_prefix or len(parts) > 1:
         return plain
-    # "API" is in "APIを" too: the index has no boundary between a letter and a sign.
-    longer = _terms(conn, index, parts[0] + FIRST_OF_RUNS, parts[0] + LAST, parts[0])
+    # "API" is in "APIを" too: for the index, that is one word.
+    (part,) = parts
+    longer = _terms(conn, index, part + FIRST_OF_RUNS, part + LAST, part)
     return _any([plain, *map(quoted, longer)])
 
 
@@ -60,14 +62,14 @@ def _inside(conn: sqlite3.Connection, index: str, part: str) -> str:
 
 
 def _forms(part: str) -> set[str]:
-    """A name of a file may come with its letters taken apart (macOS), or put together."""
+    """Return the forms of a word: on macOS, accents in names of files are separate characters."""
     import unicodedata
 
     return {part, unicodedata.normalize("NFC", part), unicodedata.normalize("NFD", part)}
 
 
 def _terms(conn: sqlite3.Connection, index: str, first: str, last: str, *parts: str) -> list[str]:
-    """Words of a range with one of these in them, as many as are found in time."""
+    """Return words of a range that contain one of these parts, as many as are found in time."""
     tests = " OR ".join("instr(term, ?)" for _ in parts)
     sql = f"SELECT term FROM temp.{index}_words WHERE term >= ? AND term < ? AND ({tests}) LIMIT ?"
     rows, _ = rows_within(conn, sql, (first, last, *parts, MAX_TERMS), RANGE_SECONDS)
@@ -75,14 +77,15 @@ def _terms(conn: sqlite3.Connection, index: str, first: str, last: str, *parts: 
 
 
 def _any(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else "(" + " OR ".join(parts) + ")"
+    joined = " OR ".join(parts)
+    return joined if len(parts) == 1 else f"({joined})"
 
 
-# -- what was perhaps meant ------------------------------------------------------------------------
+# -- words that are like a word --------------------------------------------------------------------
 
 
 def near(conn: sqlite3.Connection, words: Iterable[Word]) -> dict[str, str | None]:
-    """Words that are nowhere, each with the one that is most like it, if any is."""
+    """Return the words that are nowhere, each with the word that is most like it, or None."""
     found: dict[str, str | None] = {}
     until = time.monotonic() + NEAR_SECONDS
     for word in words:
@@ -106,8 +109,8 @@ def _nearest(conn: sqlite3.Connection, part: str, until: float) -> str | None:
     if len(part) < 3:
         return None
     allowed = 1 if len(part) < 6 else 2
-    best: tuple[int, int, str] | None = None
-    for prefix in (part[:2], part[0]):
+    best: _Similar | None = None
+    for prefix in (part[:2], part[:1]):
         for index in INDEXES:
             rows = conn.execute(
                 f"SELECT term, doc FROM temp.{index}_words WHERE term >= ? AND term < ?"
@@ -115,36 +118,45 @@ def _nearest(conn: sqlite3.Connection, part: str, until: float) -> str | None:
                 (prefix, prefix + LAST, len(part) - allowed, len(part) + allowed),
             )
             for n, (term, documents) in enumerate(rows, 1):
-                steps = distance(part, term, allowed)
-                if steps <= allowed and (best is None or (steps, -documents, term) < best):
-                    best = (steps, -documents, term)
+                one = _Similar(distance(part, term, allowed), -documents, term)
+                if one.steps <= allowed and (best is None or one < best):
+                    best = one
                 if n % NEAR_WORDS == 0 and time.monotonic() > until:
-                    return best[2] if best else None
+                    return best.term if best else None
         if best:
-            return best[2]
+            return best.term
     return None
 
 
+class _Similar(NamedTuple):
+    """A word that is like another; the smallest of several is the best."""
+
+    steps: int
+    minus_documents: int
+    term: str
+
+
 def distance(one: str, other: str, most: int) -> int:
-    """How many letters to change, add, leave out or swap; `most` + 1 for anything more."""
+    """Return how many letters to change, add, remove or swap; `most` + 1 if more than `most`."""
     if abs(len(one) - len(other)) > most:
         return most + 1
-    before: list[int] = []
-    row = list(range(len(other) + 1))
+    # The Damerau-Levenshtein distance; a line of its table is made from the two lines before.
+    previous: list[int] = []
+    line = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):
-        before, row, last = row, [i], before
+        previous, line, second_last = line, [i], previous
         for j, b in enumerate(other, 1):
-            steps = min(row[-1] + 1, before[j] + 1, before[j - 1] + (a != b))
+            steps = min(line[-1] + 1, previous[j] + 1, previous[j - 1] + (a != b))
             if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                steps = min(steps, last[j - 2] + 1)
-            row.append(steps)
-        if min(row) > most:
+                steps = min(steps, second_last[j - 2] + 1)
+            line.append(steps)
+        if min(line) > most:
             return most + 1
-    return min(row[-1], most + 1)
+    return min(line[-1], most + 1)
 
 
 def corrected(text: str, changes: dict[str, str | None]) -> str | None:
-    """The question with the nearest words in place; None where there is none to put."""
+    """Return the search with these words replaced; None if one has no replacement."""
     new = text
     for old, better in changes.items():
         if better is None:

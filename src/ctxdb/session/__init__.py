@@ -2,10 +2,10 @@
 
 ::
 
-    what was typed ──► find ──► load ──► terminal, markdown, page ──► a pager, a file
-    (prefix, slug,     one      model    pure: a Reading in,
-     last)             id       of it    lines out
+    SESSION on the       find ──► load ──► terminal_format, markdown_format, html_format ──► output
+    command line         its id   a        pure: a Conversation in, lines of text out
+    (prefix, slug, last)          Conversation
 
-    source: the lines themselves, from the transcripts (show --raw, export --format jsonl)
-    snapshot: the database as a clean copy
+``source_line`` and ``jsonl_export`` give the lines of the transcripts themselves
+(``show --raw``, ``export --format jsonl``).
 """

@@ -1,16 +1,16 @@
-"""The agents of a session, each below the call that started it."""
+"""Load the agents of a session and put each below the call that started it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxdb.session.parts import Agent, Call
+from ctxdb.session.conversation import Agent, Call
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator
 
-    from ctxdb.session.parts import Item, Reading
+    from ctxdb.session.conversation import Conversation, Item
 
 _AGENT = (
     "SELECT a.session_id, a.agent_id, a.kind, coalesce(a.agent_type, ''),"
@@ -25,13 +25,13 @@ _AGENT = (
 
 
 def load_agents(conn: sqlite3.Connection, session_id: str, calls: Iterable[Call]) -> list[Agent]:
-    """Its own agents, and those that copied calls started in the session it came from."""
+    """The agents of the session, and those that its copied calls started in another session."""
     rows = conn.execute(_AGENT + "a.session_id = ? ORDER BY a.started_at, a.id", (session_id,))
     agents = [Agent(*row) for row in rows]
     known = {agent.tool_use_id for agent in agents}
     for call in calls:
         if call.name in ("Agent", "Workflow") and call.tool_use_id not in known:
-            # A provider's own ids (call_1) repeat between sessions: only toolu_ is unique.
+            # The ids of other providers (call_1) repeat between sessions: only toolu_ is unique.
             if not call.tool_use_id.startswith("toolu_"):
                 continue
             sql = _AGENT + "a.tool_use_id = ? ORDER BY a.started_at, a.id"
@@ -39,17 +39,17 @@ def load_agents(conn: sqlite3.Connection, session_id: str, calls: Iterable[Call]
     return agents
 
 
-def place_agents(reading: Reading, agents: list[Agent], hidden: tuple[str, ...]) -> None:
-    """Put every agent where it began; those that nobody asked for go to the end."""
+def place_agents(conversation: Conversation, agents: list[Agent], hidden: tuple[str, ...]) -> None:
+    """Put each agent where it began; agents of a hidden kind go to the end."""
     shown = [agent for agent in agents if agent.kind not in hidden]
-    reading.others = [agent for agent in agents if agent.kind in hidden]
+    conversation.others = [agent for agent in agents if agent.kind in hidden]
     by_call: dict[str, Call] = {}
-    for turn in reading.turns:
-        by_call |= _calls_in(turn.items)
+    for exchange in conversation.exchanges:
+        by_call |= _calls_in(exchange.items)
     for agent in shown:
         by_call |= _calls_in(agent.items)
     by_id = {agent.agent_id: agent for agent in shown}
-    turns = {turn.id: turn for turn in reading.turns}
+    by_turn = {exchange.turn_id: exchange for exchange in conversation.exchanges}
     for agent in shown:
         parent = by_id.get(agent.parent_agent_id or "")
         call = by_call.get(agent.tool_use_id or "")
@@ -57,10 +57,10 @@ def place_agents(reading: Reading, agents: list[Agent], hidden: tuple[str, ...])
             call.agents.append(agent)
         elif parent is not None and not _descends(parent, agent, by_id):
             parent.agents.append(agent)
-        elif agent.turn_id in turns:
-            turns[agent.turn_id].items.append(agent)
+        elif agent.turn_id in by_turn:
+            by_turn[agent.turn_id].items.append(agent)
         else:
-            reading.others.append(agent)
+            conversation.others.append(agent)
 
 
 def _calls_in(items: list[Item]) -> Iterator[tuple[str, Call]]:
@@ -72,12 +72,12 @@ def _is_inside(call: Call, agent: Agent) -> bool:
     return any(item is call for item in agent.items)
 
 
-def _descends(agent: Agent, from_: Agent, by_id: dict[str, Agent]) -> bool:
-    """Whether `agent` is `from_` or somewhere below it: a circle would never be shown."""
+def _descends(agent: Agent, ancestor: Agent, by_id: dict[str, Agent]) -> bool:
+    """Whether `agent` is `ancestor` or below it. Agents in a circle would never be shown."""
     seen: set[str] = set()
     at: Agent | None = agent
     while at is not None and at.agent_id not in seen:
-        if at is from_:
+        if at is ancestor:
             return True
         seen.add(at.agent_id)
         at = by_id.get(at.parent_agent_id or "")

@@ -1,8 +1,8 @@
-"""Read one session out of the database.
+"""Load one session from the database as a Conversation.
 
-Reading order is file and byte, never time: timestamps go back. A fork or an old resume holds its
-history as copies that another session owns; they are read where they stand in its own file, so it
-reads whole.
+Messages are read in the order of file and byte, never of time, because timestamps go backwards. A
+fork, or a session resumed by an old version, holds its history as copies of messages that belong to
+another session. These are read at their place in its own file, so the conversation is complete.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from ctxdb.session.agents import load_agents, place_agents
-from ctxdb.session.parts import Agent, Call, Item, Reading, Said, Turn
-from ctxdb.session.said import RETRY_LABEL, said
+from ctxdb.session.conversation import Agent, Call, Conversation, Exchange, Item, Passage
+from ctxdb.session.passages import RETRY_LABEL, passage_of
 
-HIDDEN_AGENTS = ("warmup", "compact", "prompt_suggestion")  # no one asked for these
+HIDDEN_AGENTS = ("warmup", "compact", "prompt_suggestion")  # the client starts these by itself
 
 
-class Wish(NamedTuple):
-    """How much of it to read."""
+class Detail(NamedTuple):
+    """How much of the session to load."""
 
     tools: bool = False  # inputs and results of calls
     thinking: bool = False
     agents: bool = False  # conversations of agents
 
 
-class Row(NamedTuple):
-    """A message, where it stands in this session."""
+class MessageRow(NamedTuple):
+    """A message at its place in this session."""
 
     file: int
     start: int
@@ -75,31 +75,31 @@ _SHARED = (
 )
 
 
-def load(conn: sqlite3.Connection, session_id: str, wish: Wish) -> Reading:
-    """The session with this id, which must be there."""
-    conn.execute("BEGIN")  # one moment for all of it
+def load_conversation(conn: sqlite3.Connection, session_id: str, detail: Detail) -> Conversation:
+    """Load the session with this id, which must exist."""
+    conn.execute("BEGIN")  # so that all of it is from one moment
     try:
-        reading = _header(conn, session_id)
-        rows = _messages(conn, session_id, wish)
-        calls = _calls(conn, session_id, rows, wish)
+        conversation = _header(conn, session_id)
+        rows = _messages(conn, session_id, detail)
+        calls = _calls(conn, session_id, rows, detail)
         every = [call for found in calls.values() for call in found]
         agents = load_agents(conn, session_id, every)
-        if wish.agents:
-            by_agent: dict[str | None, list[Row]] = {}
+        if detail.agents:
+            by_agent: dict[str | None, list[MessageRow]] = {}
             for row in rows:
                 by_agent.setdefault(row.agent_id, []).append(row)
             for agent in agents:
-                _read_agent(conn, agent, by_agent.get(agent.agent_id, []), calls, wish)
-        reading.turns = _turns(conn, session_id, rows, calls)
-        _count(conn, reading, agents)
-        place_agents(reading, agents, HIDDEN_AGENTS)
-        _shorten(every, reading.cwd)
+                _read_agent(conn, agent, by_agent.get(agent.agent_id, []), calls, detail)
+        conversation.exchanges = _exchanges(conn, session_id, rows, calls)
+        _count(conn, conversation, agents)
+        place_agents(conversation, agents, HIDDEN_AGENTS)
+        _shorten(every, conversation.cwd)
     finally:
         conn.execute("COMMIT")
-    return reading
+    return conversation
 
 
-def _header(conn: sqlite3.Connection, session_id: str) -> Reading:
+def _header(conn: sqlite3.Connection, session_id: str) -> Conversation:
     row = conn.execute(
         "SELECT s.id, coalesce(s.title, ''), coalesce(p.name, ''), coalesce(s.cwd, p.path),"
         " s.git_branch, s.version, s.started_at, s.ended_at, s.relation, s.parent_session_id,"
@@ -108,25 +108,26 @@ def _header(conn: sqlite3.Connection, session_id: str) -> Reading:
         " LEFT JOIN sessions parent ON parent.id = s.parent_session_id WHERE s.id = ?",
         (session_id,),
     ).fetchone()
-    return Reading(*row)
+    return Conversation(*row)
 
 
-def _messages(conn: sqlite3.Connection, session_id: str, wish: Wish) -> list[Row]:
-    more = "" if wish.agents else " AND m.agent_id IS NULL"
-    thinking = "m.thinking" if wish.thinking else "NULL"
-    found = []
+def _messages(conn: sqlite3.Connection, session_id: str, detail: Detail) -> list[MessageRow]:
+    more = "" if detail.agents else " AND m.agent_id IS NULL"
+    thinking = "m.thinking" if detail.thinking else "NULL"
+    found: list[MessageRow] = []
     for sql, copy in ((_OWN, "0"), (_SHARED, "1")):
         columns = _COLUMNS.format(copy=copy, thinking=thinking)
-        found += _if_there(conn, sql.format(columns=columns, more=more), session_id)
-    found.sort(key=lambda row: row[:2])
-    rows: dict[int, Row] = {}
+        rows = _if_there(conn, sql.format(columns=columns, more=more), session_id)
+        found += (MessageRow(*row) for row in rows)
+    found.sort(key=lambda row: (row.file, row.start))
+    first_places: dict[int, MessageRow] = {}
     for row in found:
-        rows.setdefault(row[2], Row(*row))  # of two places the first
-    return list(rows.values())
+        first_places.setdefault(row.id, row)
+    return list(first_places.values())
 
 
 def _if_there(conn: sqlite3.Connection, sql: str, session_id: str) -> list[Any]:
-    """What a view says of a session; nothing in a database from before it, until the next sync."""
+    """The rows of a view for a session, or none in a database that is older than the view."""
     try:
         return conn.execute(sql, (session_id,)).fetchall()
     except sqlite3.OperationalError as e:
@@ -144,15 +145,15 @@ _CALL = (
 
 
 def _calls(
-    conn: sqlite3.Connection, session_id: str, rows: list[Row], wish: Wish
+    conn: sqlite3.Connection, session_id: str, rows: list[MessageRow], detail: Detail
 ) -> dict[int, list[Call]]:
-    """Calls by the message that made them, or that holds the result where the call is missing."""
+    """Calls by the message that made them, or by the message of the result without a call."""
     columns = _CALL.format(
-        input="u.input" if wish.tools else "NULL",
-        # What a person answered, or said when refusing, belongs to the conversation.
-        result="u.result_text" if wish.tools else _ANSWER,
+        input="u.input" if detail.tools else "NULL",
+        # What a person answered, or wrote to refuse a call, is part of the conversation.
+        result="u.result_text" if detail.tools else _ANSWER,
     )
-    more = "" if wish.agents else " AND u.agent_id IS NULL"
+    more = "" if detail.agents else " AND u.agent_id IS NULL"
     sql = f"SELECT {columns} FROM tool_uses u WHERE u.session_id = ?{more} ORDER BY u.id"
     found = conn.execute(sql, (session_id,)).fetchall()
     sql = f"SELECT {columns} FROM tool_uses u WHERE u.message_id = ? ORDER BY u.id"
@@ -166,53 +167,57 @@ def _calls(
 
 
 def _shorten(calls: list[Call], cwd: str | None) -> None:
-    """Leave the session's own folder out of what calls are about."""
+    """Remove the session's own folder from the targets of calls."""
     folder = cwd.rstrip("/") + "/" if cwd else ""
     for call in calls:
         call.target = call.target.removeprefix(folder) or call.target
 
 
-def _items(rows: list[Row], calls: dict[int, list[Call]], prompts: set[int | None]) -> list[Item]:
+def _items(
+    rows: list[MessageRow], calls: dict[int, list[Call]], prompts: set[int | None]
+) -> list[Item]:
     found: list[Item] = []
     for row in rows:
-        if row.id not in prompts and (text := said(row)) is not None:
-            found.append(text)
+        if row.id not in prompts and (passage := passage_of(row)) is not None:
+            found.append(passage)
         found += calls.get(row.id, ())
     return found
 
 
-def _goes_on(last: Item, new: Item) -> bool:
-    """Whether both tell of one failure: of ten tries the last says it all."""
+def _repeats(last: Item, new: Item) -> bool:
+    """Whether both are tries of one failing request: only the last try is shown."""
     return (
-        isinstance(last, Said) and isinstance(new, Said) and last.label == new.label == RETRY_LABEL
+        isinstance(last, Passage)
+        and isinstance(new, Passage)
+        and last.label == new.label == RETRY_LABEL
     )
 
 
 def _read_agent(
     conn: sqlite3.Connection,
     agent: Agent,
-    own: list[Row],
+    own: list[MessageRow],
     calls: dict[int, list[Call]],
-    wish: Wish,
+    detail: Detail,
 ) -> None:
-    if not own:  # an agent of the session this one came from
-        columns = _COLUMNS.format(copy="1", thinking="m.thinking" if wish.thinking else "NULL")
+    if not own:  # an agent of the session that this one was copied from
+        columns = _COLUMNS.format(copy="1", thinking="m.thinking" if detail.thinking else "NULL")
         sql = _OWN.format(columns=columns, more=" AND m.agent_id = ?")
         found = conn.execute(
             sql + " ORDER BY m.source_file_id, m.byte_start", (agent.session_id, agent.agent_id)
         )
-        own = [Row(*row) for row in found]
-        calls = calls | _calls(conn, "", own, wish)
+        own = [MessageRow(*row) for row in found]
+        calls = calls | _calls(conn, "", own, detail)
     agent.items = _items(own, calls, set())
 
 
-def _turns(
+def _exchanges(
     conn: sqlite3.Connection,
     session_id: str,
-    rows: list[Row],
+    rows: list[MessageRow],
     calls: dict[int, list[Call]],
-) -> list[Turn]:
-    """Turns in reading order, each with what stands between it and the next."""
+) -> list[Exchange]:
+    """The exchanges in reading order, each with what comes between its turn and the next."""
     waiting = [
         _TurnRow(*row)
         for row in conn.execute(
@@ -220,69 +225,71 @@ def _turns(
             (session_id,),
         )
     ]
-    current = Turn(None, None, "", "", None, None)
-    turns = [current]
-    by_id: dict[int, Turn] = {}
-    prompts = {row.message_id for row in waiting}
+    before_first = Exchange(None, None, "", "", None, None)
+    current = before_first
+    exchanges: list[Exchange] = []
+    by_turn: dict[int, Exchange] = {}
+    prompts = {turn.message_id for turn in waiting}
 
-    def begin(row: _TurnRow, *, is_copied: bool) -> Turn:
-        turn = Turn(
-            row.id, row.ordinal, row.kind, row.prompt, row.started_at, row.ended_at, is_copied
+    def begin(turn: _TurnRow, *, is_copied: bool) -> Exchange:
+        exchange = Exchange(
+            turn.id, turn.ordinal, turn.kind, turn.prompt, turn.started_at, turn.ended_at, is_copied
         )
-        turns.append(turn)
-        by_id[row.id] = turn
-        return turn
+        exchanges.append(exchange)
+        by_turn[turn.id] = exchange
+        return exchange
 
     for row in rows:
         if row.agent_id is not None:
             continue
         while waiting and (waiting[-1].file, waiting[-1].start) <= (row.file, row.start):
             current = begin(waiting.pop(), is_copied=False)
-        if row.turn_id is not None and row.turn_id not in by_id and row.is_copy:
+        if row.turn_id is not None and row.turn_id not in by_turn and row.is_copy:
             found = conn.execute(f"{_TURN} WHERE id = ?", (row.turn_id,)).fetchone()
             if found is not None:
                 copied = _TurnRow(*found)
                 prompts.add(copied.message_id)
                 current = begin(copied, is_copied=True)
-        turn = by_id.get(row.turn_id or 0, current)
-        if row.subtype == "queued_command" and (row.text or "").strip() == turn.prompt.strip():
-            continue  # the turn began when the queue said so; this tells it once more
-        new = _items([row], calls, prompts)
-        if new and turn.items and _goes_on(turn.items[-1], new[0]):
-            turn.items.pop()
-        turn.items += new
+        exchange = by_turn.get(row.turn_id or 0, current)
+        if row.subtype == "queued_command" and (row.text or "").strip() == exchange.prompt.strip():
+            continue  # the turn began at an earlier line of the queue; this line repeats its prompt
+        match _items([row], calls, prompts):
+            case [first, *_] as new:
+                if exchange.items and _repeats(exchange.items[-1], first):
+                    exchange.items.pop()
+                exchange.items += new
     for left in reversed(waiting):
         begin(left, is_copied=False)
-    for nth, turn in enumerate((turn for turn in turns if turn.is_copied), 1):
-        turn.nth_copy = nth
-    return turns if turns[0].items else turns[1:]
+    for nth, exchange in enumerate((one for one in exchanges if one.is_copied), 1):
+        exchange.nth_copy = nth
+    return [before_first, *exchanges] if before_first.items else exchanges
 
 
-def _count(conn: sqlite3.Connection, reading: Reading, agents: list[Agent]) -> None:
-    """Numbers of the whole session; of its own requests only, as the views count."""
-    reading.calls, reading.failed = conn.execute(
+def _count(conn: sqlite3.Connection, conversation: Conversation, agents: list[Agent]) -> None:
+    """Add the numbers of the whole session. As in the views, only its own requests count."""
+    conversation.calls, conversation.failed = conn.execute(
         "SELECT count(*), coalesce(sum(status = 'error'), 0) FROM tool_uses WHERE session_id = ?",
-        (reading.id,),
+        (conversation.id,),
     ).fetchone()
     models = conn.execute(
         "SELECT model, sum(input_tokens + output_tokens + cache_write_5m_tokens"
         " + cache_write_1h_tokens + cache_read_tokens), count(*), min(output_is_final) FROM usage"
         " WHERE session_id = ? GROUP BY model ORDER BY 3 DESC, 1",
-        (reading.id,),
+        (conversation.id,),
     ).fetchall()
-    reading.models = [model for model, *_ in models if model]
-    reading.tokens = sum(tokens for _, tokens, _, _ in models)
-    reading.is_lower_bound = any(not is_final for *_, is_final in models)
+    conversation.models = [model for model, *_ in models if model]
+    conversation.tokens = sum(tokens for _, tokens, _, _ in models)
+    conversation.is_lower_bound = any(not is_final for *_, is_final in models)
     costs = _if_there(
         conn,
         "SELECT turn_id, agent_id, sum(cost), count(*) - count(cost) FROM _costs"
         " WHERE session_id = ? GROUP BY turn_id, agent_id",
-        reading.id,
+        conversation.id,
     )
-    by_turn = {turn.id: turn for turn in reading.turns if not turn.is_copied}
-    by_agent = {agent.agent_id: agent for agent in agents if agent.session_id == reading.id}
+    by_turn = {one.turn_id: one for one in conversation.exchanges if not one.is_copied}
+    by_agent = {agent.agent_id: agent for agent in agents if agent.session_id == conversation.id}
     for turn_id, agent_id, cost, unpriced in costs:
-        reading.is_lower_bound |= bool(unpriced)
-        for part in (reading, by_turn.get(turn_id), by_agent.get(agent_id)):
+        conversation.is_lower_bound |= bool(unpriced)
+        for part in (conversation, by_turn.get(turn_id), by_agent.get(agent_id)):
             if part is not None and cost is not None:
                 part.cost = (part.cost or 0) + cost

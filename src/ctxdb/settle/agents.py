@@ -10,10 +10,11 @@ words of its first prompt.
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
-from ctxdb.claude import Fact
-from ctxdb.store.chunk import Touched
+from ctxdb.rows import Agent, AgentFact, all_columns, columns, insert_sql, values_of
+from ctxdb.settle.touched import Touched
 
 _LINK_ORDER = ("meta", "progress", "result")
 # Other tasks have notices too, and a file of which no line could be read is nobody's yet.
@@ -27,47 +28,94 @@ _NO_LINK = (
 )
 
 
+_INSERT_FACT = (
+    f"{insert_sql(AgentFact)} ON CONFLICT DO UPDATE SET"
+    " agent_type = coalesce(agent_type, excluded.agent_type),"
+    " prompt_hash = coalesce(prompt_hash, excluded.prompt_hash), model = excluded.model,"
+    " description = excluded.description, depth = excluded.depth,"
+    " parent_agent_id = excluded.parent_agent_id"
+)
+
+
+class Successor(NamedTuple):
+    """The message, and its session, that takes over what another one said."""
+
+    session_id: str | None
+    message_id: int
+
+
+class Facts:
+    """Collects what lines say of agents, and stores it in one go."""
+
+    def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
+        self.conn = conn
+        self.touched = touched
+        self.facts: list[AgentFact] = []
+        self.prompts: dict[int, str] = {}  # each prompt is stored once
+
+    def add(self, session_id: str | None, facts: list[AgentFact], message_id: int | None) -> None:
+        """Add what a line says of agents."""
+        if session_id is None:
+            return
+        touched = self.touched
+        for fact in facts:
+            fact.session_id, fact.message_id = session_id, message_id
+            if fact.prompt:
+                fact.prompt_hash = text_hash(fact.prompt)
+                self.prompts[fact.prompt_hash] = fact.prompt
+            self.facts.append(fact)
+            if fact.tool_use_id and fact.source in (*_LINK_ORDER, "notice"):
+                # It is no longer free for others; the end of a workflow is told of its call.
+                touched.calls.add(fact.tool_use_id)
+            if fact.source != "workflow":
+                touched.agents.add((session_id, fact.agent_id))
+
+    def write(self) -> None:
+        """Store them."""
+        if not self.facts:
+            return
+        self.conn.executemany(
+            "INSERT OR IGNORE INTO _agent_prompts VALUES (?, ?)", list(self.prompts.items())
+        )
+        self.conn.executemany(_INSERT_FACT, map(values_of(AgentFact), self.facts))
+        for fact in self.facts:
+            if fact.source == "workflow" and fact.session_id is not None:
+                self.touched.agents.update(
+                    (fact.session_id, agent_id)
+                    for (agent_id,) in self.conn.execute(
+                        "SELECT agent_id FROM _agent_facts WHERE session_id = ? AND run_id = ?",
+                        (fact.session_id, fact.agent_id),
+                    )
+                )
+        self.facts.clear()
+
+
 def add_facts(
     conn: sqlite3.Connection,
     session_id: str | None,
-    facts: list[Fact],
+    facts: list[AgentFact],
     message_id: int | None,
     touched: Touched,
 ) -> None:
-    """Keep what a line says of agents."""
-    if session_id is None:
-        return
-    for fact in facts:
-        conn.execute(
-            "INSERT INTO _agent_facts (session_id, agent_id, source, tool_use_id, at, kind,"
-            " agent_type, description, model, status, parent_agent_id, depth, run_id, prompt,"
-            " message_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET agent_type = coalesce(agent_type, excluded.agent_type),"
-            "  prompt = coalesce(prompt, excluded.prompt), model = excluded.model,"
-            "  description = excluded.description, depth = excluded.depth,"
-            "  parent_agent_id = excluded.parent_agent_id",
-            (session_id, *fact, message_id),
-        )
-        if fact.tool_use_id and fact.source in (*_LINK_ORDER, "notice"):
-            # It is no longer free for others; the end of a workflow is told of its call.
-            touched.calls.add(fact.tool_use_id)
-        if fact.source == "workflow":
-            for (agent_id,) in conn.execute(
-                "SELECT agent_id FROM _agent_facts WHERE session_id = ? AND run_id = ?",
-                (session_id, fact.agent_id),
-            ):
-                touched.agents.add((session_id, agent_id))
-        else:
-            touched.agents.add((session_id, fact.agent_id))
+    """Store what one line, or a file beside the transcripts, says of agents."""
+    found = Facts(conn, touched)
+    found.add(session_id, facts, message_id)
+    found.write()
+
+
+def text_hash(text: str) -> int:
+    """63 bits of a text."""
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 def drop_facts(
-    conn: sqlite3.Connection, message_id: int, touched: Touched, heir: tuple[str | None, int] | None
+    conn: sqlite3.Connection, message_id: int, touched: Touched, successor: Successor
 ) -> None:
-    """Forget what a message said, before it is said anew.
+    """Forget what a message said, before it is said again.
 
     Which call started an agent is said by the progress line around an entry, not by the entry: that
-    stays true whoever owns it, and goes to the `heir`, (session, message).
+    stays true whichever line owns it, and goes to the successor.
     """
     for session_id, agent_id, tool_use_id in conn.execute(
         "SELECT session_id, agent_id, tool_use_id FROM _agent_facts WHERE message_id = ?",
@@ -75,17 +123,17 @@ def drop_facts(
     ).fetchall():
         touched.agents.add((session_id, agent_id))
         touched.calls.add(tool_use_id)
-        if heir is not None and heir[0] is not None:
-            touched.agents.add((heir[0], agent_id))
-    if heir is not None and heir[0] is not None:
+        if successor.session_id is not None:
+            touched.agents.add((successor.session_id, agent_id))
+    if successor.session_id is not None:
         conn.execute(
             "UPDATE OR REPLACE _agent_facts SET session_id = ?, message_id = ?"
             " WHERE message_id = ? AND source = 'progress'",
-            (*heir, message_id),
+            (*successor, message_id),
         )
     conn.execute(
         "DELETE FROM _agent_facts WHERE message_id = ? AND (source <> 'progress' OR ?)",
-        (message_id, heir is None or heir[1] != message_id),
+        (message_id, successor.message_id != message_id),
     )
 
 
@@ -120,69 +168,80 @@ def refresh(conn: sqlite3.Connection, touched: Touched) -> None:
             _refresh_one(conn, session_id, agent_id, touched)
 
 
+_FACTS = (
+    f"SELECT {', '.join(f'f.{name}' for name in all_columns(AgentFact))}, p.prompt"
+    " FROM _agent_facts f LEFT JOIN _agent_prompts p ON p.hash = f.prompt_hash"
+)
+_UPSERT = f"{insert_sql(Agent)} ON CONFLICT (session_id, agent_id) DO UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in columns(Agent)
+)
+
+
+def _facts_of(conn: sqlite3.Connection, session_id: str, agent_id: str) -> list[AgentFact]:
+    rows = conn.execute(
+        f"{_FACTS} WHERE f.session_id = ? AND f.agent_id = ? ORDER BY f.at, f.tool_use_id",
+        (session_id, agent_id),
+    )
+    return [AgentFact(*values) for values in rows]
+
+
+def _said(facts: list[AgentFact], name: str, *sources: str) -> Any:
+    """What the facts of these sources say, in the order of the sources."""
+    for source in sources:
+        for fact in facts:
+            if fact.source == source and (value := getattr(fact, name)) is not None:
+                return value
+    return None
+
+
 def _refresh_one(
     conn: sqlite3.Connection, session_id: str, agent_id: str, touched: Touched
 ) -> None:
-    facts = conn.execute(
-        "SELECT source, tool_use_id, at, kind, agent_type, description, model, status,"
-        " parent_agent_id, depth, run_id, prompt FROM _agent_facts"
-        " WHERE session_id = ? AND agent_id = ? ORDER BY at, tool_use_id",
-        (session_id, agent_id),
-    ).fetchall()
-    lines = conn.execute(
+    facts = _facts_of(conn, session_id, agent_id)
+    began, ended, lines = conn.execute(
         "SELECT min(timestamp), max(timestamp), count(*) FROM messages"
         " WHERE session_id = ? AND agent_id = ?",
         (session_id, agent_id),
     ).fetchone()
-    if lines[2] == 0 and all(fact[0] in _NOT_ENOUGH for fact in facts):
+    if lines == 0 and all(fact.source in _NOT_ENOUGH for fact in facts):
         conn.execute(
             "DELETE FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, agent_id)
         )
         return
     prompt = _first_prompt(conn, session_id, agent_id)
     tool_use_id = _find_call(conn, session_id, agent_id, facts, prompt, touched)
-    words = prompt or next((fact[11] for fact in facts if fact[11]), None)
-    told = next((fact[2] for fact in facts if fact[1] == tool_use_id and fact[2]), None)
-    call = _call(conn, (session_id, agent_id), tool_use_id, words, lines[0] or told)
-
-    def said(column: int, sources: tuple[str, ...]) -> Any:
-        for source in sources:
-            for fact in facts:
-                if fact[0] == source and fact[column] is not None:
-                    return fact[column]
-        return None
-
-    call_input = call[3] if call else None
-    row = {
-        "kind": _kind(agent_id, facts, prompt),
-        "agent_type": said(4, ("meta", "file"))
-        or (call_input and call_input[0])
-        or said(4, ("result", "progress")),
-        "description": said(5, ("meta",)) or (call_input and call_input[1]) or said(5, ("result",)),
-        "tool_use_id": tool_use_id,
-        "parent_agent_id": said(8, ("meta",)) or (call[1] if call else None),
-        "depth": None,
-        "turn_id": call[0] if call else None,
-        "model": _model(conn, session_id, agent_id) or said(6, ("meta", "result")),
-        "status": _status(
+    words = prompt or next((fact.prompt for fact in facts if fact.prompt), None)
+    told = next((fact.at for fact in facts if fact.tool_use_id == tool_use_id and fact.at), None)
+    call = _call(conn, (session_id, agent_id), tool_use_id, words, began or told)
+    agent = Agent(
+        session_id,
+        agent_id,
+        kind=_kind(agent_id, facts, prompt),
+        agent_type=_said(facts, "agent_type", "meta", "file")
+        or call.agent_type
+        or _said(facts, "agent_type", "result", "progress"),
+        description=_said(facts, "description", "meta")
+        or call.description
+        or _said(facts, "description", "result"),
+        tool_use_id=tool_use_id,
+        parent_agent_id=_said(facts, "parent_agent_id", "meta") or call.agent_id,
+        turn_id=call.turn_id,
+        model=_model(conn, session_id, agent_id) or _said(facts, "model", "meta", "result"),
+        status=_status(
             [*facts, *_facts_of_runs(conn, session_id, facts, tool_use_id)], tool_use_id, call
         ),
-        "started_at": lines[0],
-        "ended_at": lines[1],
-    }
-    row["depth"] = said(9, ("meta",)) or _depth(conn, session_id, row["parent_agent_id"], call)
+        started_at=began,
+        ended_at=ended,
+    )
+    agent.depth = _said(facts, "depth", "meta") or _depth(
+        conn, session_id, agent.parent_agent_id, call
+    )
     before = conn.execute(
         "SELECT turn_id FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, agent_id)
     ).fetchone()
-    names = ", ".join(row)
-    conn.execute(
-        f"INSERT INTO agents (session_id, agent_id, {names})"
-        f" VALUES (?, ?, {', '.join('?' * len(row))}) ON CONFLICT (session_id, agent_id)"
-        f" DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in row)}",
-        (session_id, agent_id, *row.values()),
-    )
-    if before is None or before[0] != row["turn_id"]:
-        _move(conn, session_id, agent_id, row["turn_id"], touched)
+    conn.execute(_UPSERT, values_of(Agent)(agent))
+    if before is None or before != (agent.turn_id,):
+        _move(conn, session_id, agent_id, agent.turn_id, touched)
 
 
 def _first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | None:
@@ -199,33 +258,35 @@ def _first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> s
             " WHERE f.agent_id = ? AND prompt IS NOT NULL ORDER BY f.path LIMIT 1",
             (agent_id,),
         ).fetchone()
-    return row[0] if row else None
+    (prompt,) = row or (None,)
+    return prompt
 
 
 def _find_call(
     conn: sqlite3.Connection,
     session_id: str,
     agent_id: str,
-    facts: list[Any],
+    facts: list[AgentFact],
     prompt: str | None,
     touched: Touched,
 ) -> str | None:
     for source in _LINK_ORDER:
         for fact in facts:
-            if fact[0] == source and fact[1]:
-                return str(fact[1])
-    runs = [fact[10] for fact in facts if fact[10]]
+            if fact.source == source and fact.tool_use_id:
+                return fact.tool_use_id
+    runs = [fact.run_id for fact in facts if fact.run_id]
     for run in runs:
         row = conn.execute(
             "SELECT tool_use_id FROM _agent_facts WHERE session_id = ? AND agent_id = ?"
             " AND source = 'workflow' ORDER BY at LIMIT 1",
             (session_id, run),
         ).fetchone()
-        if row:
-            return str(row[0])
+        if row is not None:
+            (tool_use_id,) = row
+            return str(tool_use_id)
     if runs or agent_id.startswith(("acompact", "aprompt_suggestion")):
         return None
-    words = prompt or next((fact[11] for fact in facts if fact[11]), None)
+    words = prompt or next((fact.prompt for fact in facts if fact.prompt), None)
     if not words:
         return None
     return _call_by_words(conn, session_id, agent_id, words, touched)
@@ -269,7 +330,7 @@ def _call_by_words(
     own = None
     for _, other, before in sorted(asked):
         call = next((c for c, by in calls if by != other), None)
-        calls = [c for c in calls if c[0] != call]
+        calls = [(c, by) for c, by in calls if c != call]
         if other == agent_id:
             own = call
         elif call != before:
@@ -282,12 +343,19 @@ def _words(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | No
     prompt = _first_prompt(conn, session_id, agent_id)
     if prompt:
         return prompt
-    row = conn.execute(
-        "SELECT prompt FROM _agent_facts WHERE session_id = ? AND agent_id = ?"
-        " AND prompt IS NOT NULL ORDER BY at, tool_use_id LIMIT 1",
-        (session_id, agent_id),
-    ).fetchone()
-    return row[0] if row else None
+    facts = _facts_of(conn, session_id, agent_id)
+    return next((fact.prompt for fact in facts if fact.prompt is not None), None)
+
+
+class _Call(NamedTuple):
+    """The call that started an agent; all empty where it is not known."""
+
+    is_known: bool = False
+    turn_id: int | None = None
+    agent_id: str | None = None
+    status: str = ""
+    agent_type: str | None = None
+    description: str | None = None
 
 
 def _call(
@@ -296,38 +364,38 @@ def _call(
     tool_use_id: str | None,
     words: str | None,
     at: str | None,
-) -> Any:
-    """(turn_id, agent_id, status, (agent type, description)) of the call that started it.
+) -> _Call:
+    """The call that started an agent.
 
     Other providers repeat their ids, for commands and in agents too: of several calls it is the one
     that asks the agent's words, and the last before the agent began.
     """
     if tool_use_id is None:
-        return None
-    row = conn.execute(
-        "SELECT turn_id, agent_id, status, json_extract(input, '$.subagent_type'),"
-        " json_extract(input, '$.description'), message_id FROM tool_uses WHERE tool_use_id = ?1"
+        return _Call()
+    found = conn.execute(
+        "SELECT message_id IS NOT NULL, turn_id, agent_id, status,"
+        " json_extract(input, '$.subagent_type'), json_extract(input, '$.description')"
+        " FROM tool_uses WHERE tool_use_id = ?1"
         " ORDER BY session_id IS NOT ?2, agent_id IS ?3,"
         "  coalesce(name, '') NOT IN ('Agent', 'Workflow'),"
         "  json_extract(input, '$.prompt') IS NOT ?4,"
         "  iif(started_at > ?5, started_at, NULL), started_at DESC, target, id LIMIT 1",
         (tool_use_id, *agent, words, at),
     ).fetchone()
-    if row is None or row[5] is None:
-        return None
-    return row[0], row[1], row[2], (row[3], row[4])
+    call = _Call() if found is None else _Call(*found)
+    return call if call.is_known else _Call()
 
 
-def _kind(agent_id: str, facts: list[Any], prompt: str | None) -> str:
+def _kind(agent_id: str, facts: list[AgentFact], prompt: str | None) -> str:
     if agent_id.startswith("side-"):
         return "sidechain"
     if agent_id.startswith("acompact"):
         return "compact"
     if agent_id.startswith("aprompt_suggestion"):
         return "prompt_suggestion"
-    if any(fact[10] for fact in facts):
+    if any(fact.run_id for fact in facts):
         return "workflow"
-    if any(fact[3] == "teammate" for fact in facts):
+    if any(fact.kind == "teammate" for fact in facts):
         return "teammate"
     if prompt is not None and prompt.startswith("<teammate-message"):
         return "teammate"
@@ -340,49 +408,55 @@ def _model(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | No
         " AND model IS NOT NULL AND model <> '<synthetic>' ORDER BY timestamp, uuid LIMIT 1",
         (session_id, agent_id),
     ).fetchone()
-    return row[0] if row else None
+    (model,) = row or (None,)
+    return model
 
 
 def _facts_of_runs(
-    conn: sqlite3.Connection, session_id: str, facts: list[Any], tool_use_id: str | None
-) -> list[Any]:
+    conn: sqlite3.Connection, session_id: str, facts: list[AgentFact], tool_use_id: str | None
+) -> list[AgentFact]:
     """What is said of the workflow that an agent works for: nothing says how its agents ended."""
-    runs = [fact[10] for fact in facts if fact[10]]
-    if not runs or tool_use_id is None:
+    run = next((fact.run_id for fact in facts if fact.run_id), None)
+    if run is None or tool_use_id is None:
         return []
-    return conn.execute(
-        "SELECT source, tool_use_id, at, kind, agent_type, description, model, status"
-        " FROM _agent_facts WHERE session_id = ? AND tool_use_id = ?"
-        "  AND (source = 'notice' OR (source = 'workflow' AND agent_id = ?)) ORDER BY at",
-        (session_id, tool_use_id, runs[0]),
-    ).fetchall()
+    rows = conn.execute(
+        f"{_FACTS} WHERE f.session_id = ? AND f.tool_use_id = ?"
+        "  AND (f.source = 'notice' OR (f.source = 'workflow' AND f.agent_id = ?)) ORDER BY f.at",
+        (session_id, tool_use_id, run),
+    )
+    return [AgentFact(*values) for values in rows]
 
 
-def _status(facts: list[Any], tool_use_id: str | None, call: Any) -> str:
+def _status(facts: list[AgentFact], tool_use_id: str | None, call: _Call) -> str:
     # That it was launched counts from the call that launched it: others may quote it.
     notices = [
-        fact[7]
+        fact.status
         for fact in facts
-        if fact[0] == "notice" and fact[7] and (fact[7] != "launched" or fact[1] == tool_use_id)
+        if fact.source == "notice"
+        and fact.status
+        and (fact.status != "launched" or fact.tool_use_id == tool_use_id)
     ]
     if notices:
-        return str(notices[-1])
-    results = [fact[7] for fact in facts if fact[0] in ("result", "workflow") and fact[7]]
+        return notices[-1]
+    results = [f.status for f in facts if f.source in ("result", "workflow") and f.status]
     if results:
-        return "completed" if "completed" in results else str(results[-1])
-    if call is None:
+        return "completed" if "completed" in results else results[-1]
+    if not call.is_known:
         return "unknown"
-    known = {"pending": "running", "ok": "completed", "error": "failed"}
-    return known.get(call[2], "failed" if call[2] == "interrupted" else "unknown")
+    known = {"pending": "running", "ok": "completed", "error": "failed", "interrupted": "failed"}
+    return known.get(call.status, "unknown")
 
 
-def _depth(conn: sqlite3.Connection, session_id: str, parent: str | None, call: Any) -> int | None:
-    if parent is not None:
-        row = conn.execute(
-            "SELECT depth FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, parent)
-        ).fetchone()
-        return row[0] + 1 if row and row[0] else 2
-    return 1 if call is not None else None
+def _depth(
+    conn: sqlite3.Connection, session_id: str, parent: str | None, call: _Call
+) -> int | None:
+    if parent is None:
+        return 1 if call.is_known else None
+    row = conn.execute(
+        "SELECT depth FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, parent)
+    ).fetchone()
+    (depth,) = row or (None,)
+    return depth + 1 if depth else 2
 
 
 def _move(

@@ -2,136 +2,84 @@
 
 Resumed, forked and replayed history repeats old entries. The line that owns an entry fills its row
 in messages; every other place is a row in message_copies. Which line owns follows from the lines
-alone, never from the order they were read in: a line that may be a better owner is first put down
-as one more place, and at the end of the batch each contested entry elects the best of its places.
-That line is read (again) and the row is filled from it, with all that hangs on it.
+alone (rules/owners.py), never from the order they were read in: a line that may be a better owner
+is first stored as one more place, and at the end of the batch each contested entry elects the best
+of its places. That line is read (again) and the row is filled from it, with all that depends on it.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
-
-from ctxdb.settle import agents, requests
-from ctxdb.settle.calls import is_unique_id
-from ctxdb.settle.line_counts import Line, shift_count
-from ctxdb.settle.repeated_calls import merge_tellings
-from ctxdb.settle.replays import StoredReplays
-from ctxdb.settle.sessions import recount_file
+from ctxdb.rows import Message, MessageCopy, insert_sql, values_of
+from ctxdb.rules.calls import is_unique_id
+from ctxdb.rules.owners import (
+    WRAPPED,
+    FileRank,
+    LineRank,
+    SessionRank,
+    is_uuid,
+    line_rank,
+    session_rank,
+)
+from ctxdb.settle import agents, repeated_calls, requests
+from ctxdb.settle.line_counts import CountedLine, shift_count
+from ctxdb.settle.session_files import recount_file
 from ctxdb.settle.turns import forked_queues
-from ctxdb.store.chunk import WRAPPED, Placed, Touched, is_uuid, owner_flags, owner_rank
+from ctxdb.store.insert import insert_beside, load
+from ctxdb.store.lookup import first_column, json_list, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Columns that messages and message_copies share: what is known of a line that holds an entry.
-_PLACE = (
-    "uuid, session_id, source_file_id, byte_start, byte_length, timestamp, version, owner_flags,"
-    " block_keys, line_hash"
-)
-_OWNER = f"SELECT id, type, {_PLACE} FROM messages WHERE id = ?"
-_COPIES = f"SELECT id, type, {_PLACE} FROM message_copies WHERE message_id = ?"
+    from ctxdb.settle.stored_replays import StoredReplays
+    from ctxdb.settle.touched import Touched
+
+    Place = Message | MessageCopy
+
 _TIED = (
-    "c.owner_flags = m.owner_flags AND c.timestamp IS m.timestamp"
+    "cl.owner_flags = ml.owner_flags AND cl.timestamp IS m.timestamp"
     " AND c.session_id IS NOT m.session_id"
 )
-_ADD_COPY = (
-    f"INSERT INTO message_copies (message_id, type, {_PLACE})"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_COPY_AND_OWNER = (
+    " JOIN _copy_lines cl ON cl.copy_id = c.id JOIN _message_lines ml ON ml.message_id = m.id"
 )
 
-SessionRank = tuple[bool, str, str]
+
+def line_of(place: Place) -> CountedLine:
+    """What the line of a place is counted by: a wrapped entry is on a progress line."""
+    line_type = "progress" if place.owner_flags & WRAPPED else place.type or ""
+    return CountedLine(place.source_file_id, place.byte_start, line_type, place.version or "")
 
 
-class Place:
-    """A line that holds an entry: the owner's, from messages, or a copy's."""
-
-    __slots__ = (
-        "block_keys",
-        "byte_length",
-        "byte_start",
-        "id",
-        "line_hash",
-        "owner_flags",
-        "session_id",
-        "source_file_id",
-        "timestamp",
-        "type",
-        "uuid",
-        "version",
-    )
-
-    def __init__(self, row: tuple[Any, ...]) -> None:
-        (
-            self.id,
-            self.type,
-            self.uuid,
-            self.session_id,
-            self.source_file_id,
-            self.byte_start,
-            self.byte_length,
-            self.timestamp,
-            self.version,
-            self.owner_flags,
-            self.block_keys,
-            self.line_hash,
-        ) = row
-
-    @property
-    def line_type(self) -> str:
-        """The type its line is counted under: a wrapped entry stands on a progress line."""
-        return "progress" if self.owner_flags & WRAPPED else self.type
-
-    @property
-    def line(self) -> Line:
-        """What its line is counted by."""
-        return self.source_file_id, self.byte_start, self.line_type, self.version or ""
-
-    def as_copy(self, message_id: int) -> tuple[Any, ...]:
-        """The row of message_copies for it."""
-        return (
-            message_id,
-            self.line_type,
-            self.uuid,
-            self.session_id,
-            self.source_file_id,
-            self.byte_start,
-            self.byte_length,
-            self.timestamp,
-            self.version or "",
-            self.owner_flags,
-            self.block_keys,
-            self.line_hash,
-        )
-
-
-def place_of(placed: Placed) -> Place:
-    """The place of a line that is at hand."""
-    rec = placed.rec
-    return Place(
-        (
-            0,
-            rec.type,
-            rec.uuid,
-            placed.session_id,
-            placed.file.id,
-            rec.start,
-            rec.length,
-            rec.timestamp,
-            rec.version,
-            owner_flags(rec, placed.session_id, placed.file),
-            rec.block_keys,
-            rec.line_hash,
-        )
+def copy_of(place: Message, message_id: int) -> MessageCopy:
+    """The row of message_copies for a place that does not own its entry."""
+    line = line_of(place)
+    return MessageCopy(
+        message_id=message_id,
+        uuid=place.uuid,
+        session_id=place.session_id,
+        source_file_id=place.source_file_id,
+        byte_start=place.byte_start,
+        byte_length=place.byte_length,
+        type=line.line_type,
+        timestamp=place.timestamp,
+        version=line.version,
+        owner_flags=place.owner_flags,
+        block_keys=place.block_keys,
+        line_hash=place.line_hash,
     )
 
 
-def _rank(place: Place) -> tuple[Any, ...]:
-    """What of the order of owners the line itself decides; a line with more blocks says more."""
-    blocks = place.block_keys.count(" ") if place.block_keys else 0
-    return (*owner_rank(place.owner_flags, place.timestamp), -blocks)
+class OwnerOrder(NamedTuple):
+    """Sort key of the places of an entry: the first one owns it."""
+
+    is_gone: bool  # a line that is gone can only keep what no other line has
+    line: LineRank
+    session: SessionRank
+    file: FileRank
+    byte_start: int
 
 
 class Copies:
@@ -141,119 +89,155 @@ class Copies:
         self,
         conn: sqlite3.Connection,
         touched: Touched,
-        replace: Callable[[Placed], None],
-        leave: Callable[[int], None],
-        reread: Callable[[int, int, int], Placed | None],
+        replace: Callable[[Message], None],
+        reread: Callable[[int, int, int], Message | None],
     ) -> None:
         self.conn = conn
         self.touched = touched
-        self.replace = replace  # fills a row of messages, and all that hangs on it, from a line
-        self.leave = leave  # notes what a row belonged to, before it goes
+        self.replace = replace  # fills a row of messages, and all that depends on it, from a line
         self.reread = reread  # reads a line again: (source_file_id, byte_start, byte_length)
         self.recount: set[tuple[str, int]] = set()
         self.contested: set[int] = set()
-        self.dropped: set[int] = set()  # rows that were merged with others
-        self.at_hand: dict[tuple[int, int], Placed] = {}  # lines of this batch, by place
+        self.merged: dict[int, int] = {}  # rows that were merged with others, and with which
+        self.renamed: list[tuple[str, str | None, int]] = []  # uuid, session, message
+        self.at_hand: dict[tuple[int, int], Message] = {}  # lines of this batch, by place
         self.ranks: dict[str | None, SessionRank] = {}
-        self.paths: dict[int, tuple[bool, str]] = {}
+        self.files: dict[int, FileRank] = {}
 
-    def _owner(self, message_id: int) -> Place:
-        row = self.conn.execute(_OWNER, (message_id,)).fetchone()
-        if row is None:
-            raise LookupError(message_id)
-        return Place(row)
+    def _owner(self, message_id: int) -> Message | None:
+        return next(load(self.conn, Message, "WHERE t.id = ?", (message_id,)), None)
 
-    def absorb(self, placed: Placed, message_id: int, replays: StoredReplays) -> str:
+    def _add_copy(self, copy: MessageCopy) -> None:
+        copy.id = self.conn.execute(insert_sql(MessageCopy), values_of(MessageCopy)(copy)).lastrowid
+        insert_beside(self.conn, MessageCopy, [copy])
+
+    def _drop_copy(self, copy_id: int | None) -> None:
+        self.conn.execute("DELETE FROM message_copies WHERE id = ?", (copy_id,))
+
+    def absorb(self, message: Message, message_id: int, replays: StoredReplays) -> str:
         """Take in a line that repeats a stored entry, and say what to count it as."""
         owner = self._owner(message_id)
-        rec = placed.rec
-        placed.id = message_id
-        if owner.source_file_id == placed.file.id:
-            if owner.byte_start == rec.start and owner.byte_length == rec.length:
+        if owner is None:
+            raise LookupError(message_id)
+        message.id = message_id
+        if owner.source_file_id == message.source_file_id:
+            if (owner.byte_start, owner.byte_length) == (message.byte_start, message.byte_length):
                 return "stored"
             if owner.byte_length < 0:
                 # Its line in a rewritten file: at another place, and it may say something else.
-                self._take_over(owner, placed)
-                if (owner.uuid, owner.block_keys) != (rec.uuid, rec.block_keys):
+                self._take_over(owner, message)
+                if (owner.uuid, owner.block_keys) != (message.uuid, message.block_keys):
                     replays.forget()
                 return "stored"
-        place = place_of(placed)
-        self.conn.execute(_ADD_COPY, place.as_copy(message_id))
-        replays.add((placed.session_id, rec.timestamp), rec.block_keys, message_id)
-        self._rename_parent(place, owner.uuid)
-        self._share(owner.session_id, placed.session_id)
-        if rec.usage and owner.session_id != placed.session_id:
+        self._add_copy(copy_of(message, message_id))
+        replays.add((message.session_id, message.timestamp), message.block_keys, message_id)
+        self._share(owner.session_id, message.session_id)
+        is_other_session = owner.session_id != message.session_id
+        if message.usage and is_other_session:
             requests.touch(self.conn, message_id, self.touched)
-        if owner.session_id == placed.session_id and owner.source_file_id != placed.file.id:
+        if not is_other_session and owner.source_file_id != message.source_file_id:
             # Lines that follow it here may belong to the turn that it begins there.
-            self.touched.retell.add(placed.file.id)
-        if rec.nested and rec.facts:
-            started = [fact for fact in rec.facts if fact.source == "progress"]
+            self.touched.turns_of_files.add(message.source_file_id)
+        if message.is_wrapped and message.facts:
+            started = [fact for fact in message.facts if fact.source == "progress"]
             agents.add_facts(self.conn, owner.session_id, started, message_id, self.touched)
-        if owner.byte_length < 0 or _rank(place) <= _rank(owner):
+        if owner.byte_length < 0 or line_rank(message) <= line_rank(owner):
             self.contested.add(message_id)
-            self.at_hand[placed.file.id, rec.start] = placed
+            self.at_hand[message.source_file_id, message.byte_start] = message
         return "copy"
 
-    def _rename_parent(self, place: Place, owner_uuid: str | None) -> None:
-        """What hangs on a copy under another uuid hangs on the owner."""
-        if place.uuid is not None and place.uuid != owner_uuid:
-            self.conn.execute(
-                "UPDATE messages SET parent_uuid = ? WHERE parent_uuid = ?"
-                " AND (? OR session_id IS ?)",
-                (owner_uuid, place.uuid, is_uuid(place.uuid), place.session_id),
+    def _rename(self, old: Message, message_id: int) -> None:
+        """Children of an entry that is known by another uuid from now on must name that one."""
+        if old.uuid is not None:
+            self.renamed.append((old.uuid, old.session_id, message_id))
+
+    def rename_parents(self) -> None:
+        """Let children name the owners of their parents; they are in the files with the parents."""
+        by_file: dict[int, dict[str, tuple[str | None, str | None]]] = {}
+        for old, session_id, renamed in self.renamed:
+            message_id = self._kept(renamed)
+            owner = self._owner(message_id)
+            if owner is None or owner.uuid == old:
+                continue
+            files = {owner.source_file_id}
+            files.update(
+                first_column(
+                    self.conn.execute(
+                        "SELECT source_file_id FROM message_copies WHERE message_id = ?",
+                        (message_id,),
+                    )
+                )
             )
+            for file_id in files:
+                by_file.setdefault(file_id, {})[old] = (owner.uuid, session_id)
+        self.renamed.clear()
+        for file_id, renames in by_file.items():
+            self._rename_in(file_id, renames)
+
+    def _rename_in(self, file_id: int, renames: dict[str, tuple[str | None, str | None]]) -> None:
+        rows = self.conn.execute(
+            "SELECT id, parent_uuid, session_id FROM messages WHERE source_file_id = ?"
+            " AND parent_uuid IN (SELECT value FROM json_each(?))",
+            (file_id, json_list(renames)),
+        ).fetchall()
+        for message_id, parent, session_id in rows:
+            new, of_session = renames[parent]
+            if is_uuid(parent) or session_id == of_session:
+                self.conn.execute(
+                    "UPDATE messages SET parent_uuid = ? WHERE id = ?", (new, message_id)
+                )
+
+    def _kept(self, message_id: int) -> int:
+        while message_id in self.merged:
+            message_id = self.merged[message_id]
+        return message_id
 
     def _share(self, one: str | None, other: str | None) -> None:
-        for session_id in (one, other):
-            if session_id is not None:
-                self.touched.sessions.add(session_id)
+        sessions = {session_id for session_id in (one, other) if session_id is not None}
+        self.touched.sessions |= sessions
         if one != other:
-            self.touched.shared.update(s for s in (one, other) if s is not None)
+            self.touched.shared |= sessions
 
     def _session_rank(self, session_id: str | None) -> SessionRank:
-        """The session whose first unshared entry is earlier comes first, one with none before."""
         if session_id not in self.ranks:
             row = self.conn.execute(
-                "SELECT first_unshared_at FROM sessions WHERE id = ?", (session_id,)
+                "SELECT first_unshared_at FROM _shared_sessions WHERE session_id = ?", (session_id,)
             ).fetchone()
-            first = row[0] if row else None
-            self.ranks[session_id] = (first is not None, first or "", session_id or "")
+            (first,) = row or (None,)
+            self.ranks[session_id] = session_rank(session_id, first)
         return self.ranks[session_id]
 
-    def _path(self, file_id: int) -> tuple[bool, str]:
-        if file_id not in self.paths:
+    def _file_rank(self, file_id: int) -> FileRank:
+        if file_id not in self.files:
             row = self.conn.execute(
                 "SELECT agent_id IS NOT NULL, path FROM source_files WHERE id = ?", (file_id,)
             ).fetchone()
-            self.paths[file_id] = row or (True, "")
-        return self.paths[file_id]
+            is_agents, path = row or (True, "")
+            self.files[file_id] = FileRank(bool(is_agents), path)
+        return self.files[file_id]
 
-    def _order(self, place: Place) -> tuple[Any, ...]:
-        """Sort key of the places of an entry: the first one owns it."""
-        return (
-            place.byte_length < 0,  # a line that is gone can only keep what nobody else has
-            *_rank(place),
-            *self._session_rank(place.session_id),
-            *self._path(place.source_file_id),
+    def _order(self, place: Place) -> OwnerOrder:
+        return OwnerOrder(
+            place.byte_length < 0,
+            line_rank(place),
+            self._session_rank(place.session_id),
+            self._file_rank(place.source_file_id),
             place.byte_start,
         )
 
-    def _to_copy(self, owner: Place, message_id: int) -> None:
+    def _to_copy(self, owner: Message, message_id: int) -> None:
         """The owner's line becomes one of the other places."""
         if owner.byte_length < 0:
             return  # its line is gone
-        self.conn.execute(_ADD_COPY, owner.as_copy(message_id))
-        shift_count(self.conn, owner.line, "stored", "copy")
+        self._add_copy(copy_of(owner, message_id))
+        shift_count(self.conn, line_of(owner), "stored", "copy")
 
-    def _take_over(self, owner: Place, placed: Placed) -> None:
-        placed.id = owner.id
-        if placed.rec.uuid is None and placed.nth is None:  # read again: it is the same entry
-            (placed.nth,) = self.conn.execute(
-                "SELECT nth FROM messages WHERE id = ?", (owner.id,)
-            ).fetchone()
-        self.touched.retell.update((owner.source_file_id, placed.file.id))
-        self._share(owner.session_id, placed.session_id)
+    def _take_over(self, owner: Message, message: Message) -> None:
+        message.id = owner.id
+        if message.uuid is None and message.nth is None:  # read again: it is the same entry
+            message.nth = owner.nth
+        self.touched.turns_of_files.update((owner.source_file_id, message.source_file_id))
+        self._share(owner.session_id, message.session_id)
         # Sessions with copies of it name the owner's session as their parent.
         self.touched.sessions.update(
             session_id
@@ -263,16 +247,15 @@ class Copies:
                 (owner.id,),
             )
         )
-        if placed.session_id is not None:
-            self.recount.add((placed.session_id, placed.file.id))
-        if owner.session_id is not None:
-            self.recount.add((owner.session_id, owner.source_file_id))
-        self.replace(placed)
-        self._rename_parent(owner, placed.rec.uuid)
+        for place in (message, owner):
+            if place.session_id is not None:
+                self.recount.add((place.session_id, place.source_file_id))
+        self.replace(message)
+        self._rename(owner, owner.id)
 
     def settle(self) -> None:
-        """Elect the owners of contested entries, now that the batch is in."""
-        # Who is first among sessions follows from where entries stand, not from who owns them: it
+        """Elect the owners of contested entries, now that the batch is stored."""
+        # Which session is first follows from where entries are, not from which line owns them: it
         # can be found out once, before the elections.
         sessions = sorted(self.touched.shared)
         self.touched.shared.clear()
@@ -287,89 +270,82 @@ class Copies:
         sessions = sorted(self.touched.shared.union(sessions))
         self.touched.shared.clear()
         if sessions:
-            self.touched.retell.update(
+            self.touched.turns_of_files.update(
                 file_id
-                for (file_id,) in self.conn.execute(
-                    "SELECT s.source_file_id FROM json_each(?) j CROSS JOIN _session_files s"
+                for (file_id,) in look_up(
+                    self.conn,
+                    sessions,
+                    "SELECT s.source_file_id FROM j CROSS JOIN _session_files s"
                     " ON s.session_id = j.value JOIN source_files f ON f.id = s.source_file_id"
                     " WHERE f.agent_id IS NULL",
-                    (orjson.dumps(sessions).decode(),),
                 )
             )
-            self.touched.retell.update(forked_queues(self.conn, sessions))
+            self.touched.turns_of_files.update(forked_queues(self.conn, sessions))
 
     def _mark_sharing(self, sessions: list[str]) -> None:
-        for session_id in sessions:
-            self.conn.execute(
-                "INSERT INTO sessions (id, shares_entries) VALUES (?1, 1) ON CONFLICT (id)"
-                " DO UPDATE SET shares_entries = 1",
-                (session_id,),
-            )
-            self.conn.execute(
-                "UPDATE sessions SET first_unshared_at = (SELECT min(m.timestamp) FROM messages m"
-                "  WHERE m.session_id = sessions.id AND NOT EXISTS (SELECT 1 FROM message_copies c"
-                "   WHERE c.message_id = m.id AND c.session_id IS NOT m.session_id))"
-                " WHERE id = ?",
-                (session_id,),
-            )
+        self.conn.executemany(
+            "INSERT OR REPLACE INTO _shared_sessions SELECT ?1, (SELECT min(m.timestamp)"
+            " FROM messages m WHERE m.session_id = ?1 AND NOT EXISTS ("
+            "  SELECT 1 FROM message_copies c WHERE c.message_id = m.id"
+            "   AND c.session_id IS NOT m.session_id))",
+            [(session_id,) for session_id in sessions],
+        )
         self.ranks.clear()
 
     def _contest_ties(self, sessions: list[str]) -> None:
         """Entries whose owner only the rank of these sessions decides."""
         self.contested.update(
             message_id
-            for (message_id,) in self.conn.execute(
-                "SELECT m.id FROM json_each(?1) j CROSS JOIN message_copies c"
-                f" ON c.session_id = j.value JOIN messages m ON m.id = c.message_id WHERE {_TIED}"
-                " UNION SELECT m.id FROM json_each(?1) j CROSS JOIN messages m"
-                " ON m.session_id = j.value JOIN message_copies c ON c.message_id = m.id"
-                f" WHERE {_TIED}",
-                (orjson.dumps(sessions).decode(),),
+            for (message_id,) in look_up(
+                self.conn,
+                sessions,
+                "SELECT m.id FROM j CROSS JOIN message_copies c ON c.session_id = j.value"
+                f" JOIN messages m ON m.id = c.message_id{_COPY_AND_OWNER} WHERE {_TIED}"
+                " UNION SELECT m.id FROM j CROSS JOIN messages m ON m.session_id = j.value"
+                f" JOIN message_copies c ON c.message_id = m.id{_COPY_AND_OWNER} WHERE {_TIED}",
             )
         )
 
     def _elect(self, message_id: int) -> None:
-        row = self.conn.execute(_OWNER, (message_id,)).fetchone()
-        if row is None:
+        owner = self._owner(message_id)
+        if owner is None:
             return  # merged with another since
-        owner = Place(row)
-        copies = [Place(row) for row in self.conn.execute(_COPIES, (message_id,))]
+        copies = load(self.conn, MessageCopy, "WHERE t.message_id = ?", (message_id,))
         for place in sorted(copies, key=self._order):
             if self._order(place) > self._order(owner):
                 return
-            placed = self._read(place)
-            if placed is None:
+            message = self._read(place)
+            if message is None:
                 continue  # its file is gone, or has just been rewritten
-            self.conn.execute("DELETE FROM message_copies WHERE id = ?", (place.id,))
-            shift_count(self.conn, place.line, "copy", "stored")
+            self._drop_copy(place.id)
+            shift_count(self.conn, line_of(place), "copy", "stored")
             self._to_copy(owner, message_id)
-            self._take_over(owner, placed)
+            self._take_over(owner, message)
             return
 
-    def _read(self, place: Place) -> Placed | None:
+    def _read(self, place: MessageCopy) -> Message | None:
         at = (place.source_file_id, place.byte_start)
-        placed = self.at_hand.get(at) or self.reread(*at, place.byte_length)
-        if placed is None or (placed.rec.uuid, placed.rec.timestamp) != (
-            place.uuid,
-            place.timestamp,
-        ):
+        message = self.at_hand.get(at) or self.reread(*at, place.byte_length)
+        if message is None or (message.uuid, message.timestamp) != (place.uuid, place.timestamp):
             return None
-        return placed
+        return message
 
     def merge(self, keep: int, drop: int, replays: StoredReplays) -> None:
         """Two rows turn out to be one entry: the second becomes a place of the first."""
         if keep == drop:
             return
         owner, kept = self._owner(drop), self._owner(keep)
+        if owner is None or kept is None:
+            raise LookupError(drop if owner is None else keep)
         self._to_copy(owner, drop)
         replays.merge(keep, drop)
         if owner.byte_length < 0:
             replays.forget()
-        self.conn.execute(
-            "UPDATE message_copies SET message_id = ? WHERE message_id = ?", (keep, drop)
-        )
-        self.conn.execute("UPDATE _aliases SET message_id = ? WHERE message_id = ?", (keep, drop))
-        merge_tellings(self.conn, keep, drop, self.touched)
+        for table in ("message_copies", "_aliases"):
+            self.conn.execute(
+                f"UPDATE {table} SET message_id = ? WHERE message_id = ?", (keep, drop)
+            )
+        repeated_calls.merge(self.conn, keep, drop, self.touched)
         for column in ("message_id", "result_message_id"):
             self.touched.pairs.update(
                 (session_id, tool_use_id)
@@ -381,20 +357,16 @@ class Copies:
             )
             self.conn.execute(f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop))
         requests.drop_lines(self.conn, drop, self.touched)
-        agents.drop_facts(self.conn, drop, self.touched, (kept.session_id, keep))
-        self.touched.turns.update(
-            turn_id
-            for (turn_id,) in self.conn.execute(
-                "SELECT turn_id FROM messages WHERE id = ?", (drop,)
-            )
-            if turn_id is not None
-        )
-        for table in ("turns", "files_touched", "_orphans"):
+        successor = agents.Successor(kept.session_id, keep)
+        agents.drop_facts(self.conn, drop, self.touched, successor)
+        if owner.turn_id is not None:
+            self.touched.turns.add(owner.turn_id)
+        for table in ("turns", "files_touched", "_orphans", "_message_lines"):
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
-        self.dropped.add(drop)
-        self._rename_parent(owner, kept.uuid)
-        self.touched.retell.add(owner.source_file_id)
+        self.merged[drop] = keep
+        self._rename(owner, keep)
+        self.touched.turns_of_files.add(owner.source_file_id)
         self._share(owner.session_id, kept.session_id)
         if owner.session_id is not None:
             self.recount.add((owner.session_id, owner.source_file_id))

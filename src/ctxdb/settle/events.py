@@ -1,26 +1,31 @@
 """Events: every entry outside the thread, known by its file's session and its bytes.
 
-The same line can stand in a file many times over (titles and modes are re-appended), so the third
-part of its identity is how many equal lines came before it. A rewritten or copied file then doubles
-nothing.
+The same line can be in a file many times (titles and modes are appended again and again), so the
+third part of its identity is how many equal lines came before it. So a rewritten or copied file
+creates no duplicates.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
-from ctxdb.claude import Event
 from ctxdb.claude.side_data import event_record
+from ctxdb.rows import Event, SourceFile
+from ctxdb.rules.chunk import Chunk
+from ctxdb.rules.owners import FileRank
 from ctxdb.settle import agents
-from ctxdb.settle.line_counts import Line, shift_count
-from ctxdb.settle.snapshots import add_snapshots, project_of
-from ctxdb.store.chunk import Chunk, SourceFile, Touched
+from ctxdb.settle.line_counts import CountedLine, shift_count
+from ctxdb.settle.projects import project_of
+from ctxdb.settle.snapshots import Snapshots
+from ctxdb.settle.touched import Touched
+from ctxdb.store.insert import insert, last_id
+from ctxdb.store.lookup import look_up
 
-Rank = tuple[bool, str]  # main transcripts before agents' files, then by path
+QUEUE = "queue-operation"
+Identity = tuple[int, str, int]  # line_hash, file_session, nth
 
 
 @dataclass(slots=True)
@@ -29,181 +34,163 @@ class _Stored:
 
     id: int
     file_id: int
-    rank: Rank
+    rank: FileRank
     start: int
     length: int  # negative: the line is no longer there
-    new: int = -1  # index in EventRows.new of a row that this batch brings
-    taker: Event | None = None  # the line of this batch that a stored row names by now
+    new: Event | None = None  # the event that this batch stores, or whose place it takes
+    is_new_row: bool = False
 
 
-EVENT_COLUMNS = (  # after id and source_file_id: see event_values
-    "session_id",
-    "type",
-    "subtype",
-    "timestamp",
-    "data",
-    "byte_start",
-    "byte_length",
-    "file_session",
-    "line_hash",
-    "nth",
-)
-_INSERT = (
-    f"INSERT INTO events (id, source_file_id, {', '.join(EVENT_COLUMNS)})"
-    f" VALUES ({', '.join('?' * (2 + len(EVENT_COLUMNS)))})"
-)
+def _rank(file: SourceFile) -> FileRank:
+    return FileRank(file.agent_id is not None, file.path)
 
 
-def event_values(event: Event, file: SourceFile, nth: int) -> tuple[Any, ...]:
-    """The values of EVENT_COLUMNS."""
-    return (
-        event.session_id or file.session_id,
-        event.type,
-        event.subtype,
-        event.timestamp,
-        event.data,
-        event.start,
-        event.length,
-        file.session_id or "",
-        event.line_hash,
-        nth,
-    )
-
-
-def _rank(file: SourceFile) -> Rank:
-    return file.agent_id is not None, file.path
-
-
-def _line(file_id: int, start: int, event: Event) -> Line:
+def _line(file_id: int, start: int, event: Event) -> CountedLine:
     """What a line with these bytes is counted by."""
-    return file_id, start, event.line_type, event.version
+    return CountedLine(file_id, start, event.line_type, event.version)
 
 
-class EventRows:
+class StoredEvents:
     """The events of one batch."""
 
     def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
         self.conn = conn
         self.touched = touched
-        self.new: list[tuple[Event, SourceFile, int, int]] = []  # event, file, nth, id
+        self.stored: dict[Identity, _Stored] = {}
         self.copies: list[tuple[int, int, int, int]] = []
-        self.moved: list[tuple[int, int, int, int]] = []  # file, start, length, id
-        self.ids: dict[int, int] = {}  # id() of an event whose line is the stored one -> its row
+        self.moved: dict[int, Event] = {}  # row -> the line it names from now on
         self.adopted: list[tuple[Event, SourceFile, str]] = []
         self.belong: set[tuple[str, int]] = set()
-        (last,) = conn.execute("SELECT max(id) FROM events").fetchone()
-        self.next_id = (last or 0) + 1
+        self.next_id = last_id(conn, Event) + 1
 
     def place(self, chunks: list[Chunk]) -> None:
-        """Decide which events are new and which stand elsewhere already."""
+        """Decide which events are new and which are elsewhere already.
+
+        An event whose line its row names gets the row's id, all others the id 0.
+        """
         batch = [(event, file, 0) for event, file, _ in self.adopted]
-        batch += [(r, c.file, c.start) for c in chunks for r in c.records if type(r) is Event]
+        batch += [(event, chunk.file, chunk.start) for chunk in chunks for event in chunk.events]
         if not batch:
             return
-        stored = self._stored({event.line_hash for event, _, _ in batch})
+        self._load({event.line_hash for event, _, _ in batch})
         counted: dict[tuple[int, int], int] = {}
         for event, file, start in batch:
             key = (file.id, event.line_hash)
             if key not in counted:
                 counted[key] = 0 if start == 0 else self._equal_before(*key, start)
-            nth = counted[key]
+            event.nth = counted[key]
             counted[key] += 1
-            identity = (event.line_hash, file.session_id or "", nth)
-            found = stored.get(identity)
-            if found is None:
-                stored[identity] = _Stored(
-                    self.next_id, file.id, _rank(file), event.start, event.length, len(self.new)
-                )
-                self.new.append((event, file, nth, self.next_id))
-                self.ids[id(event)] = self.next_id
-                self.next_id += 1
-            elif found.file_id == file.id or found.length < 0 or _rank(file) < found.rank:
-                self._take_over(found, event, file)
-            else:
-                self._add_copy(event, found.id, file.id, event.start, event.length)
-            session_id = event.session_id or file.session_id
-            if session_id is not None:
-                self.belong.add((session_id, file.id))
+            self._place_one(event, file)
+            if event.session_id is not None:
+                self.belong.add((event.session_id, file.id))
         for event, file, was in self.adopted:
-            if (now := self.outcome_of(event)) != was:
-                shift_count(self.conn, _line(file.id, event.start, event), was, now)
+            if (now := outcome_of(event)) != was:
+                shift_count(self.conn, _line(file.id, event.byte_start, event), was, now)
+
+    def _place_one(self, event: Event, file: SourceFile) -> None:
+        event.source_file_id = file.id
+        identity = (event.line_hash, event.file_session, event.nth)
+        found = self.stored.get(identity)
+        if found is None:
+            event.id = self.next_id
+            self.next_id += 1
+            self.stored[identity] = _Stored(
+                event.id,
+                file.id,
+                _rank(file),
+                event.byte_start,
+                event.byte_length,
+                event,
+                is_new_row=True,
+            )
+        elif found.file_id == file.id or found.length < 0 or _rank(file) < found.rank:
+            self._take_over(found, event, file)
+        else:
+            event.id = 0
+            self._add_copy(event, found.id, file.id, event.byte_start, event.byte_length)
 
     def _add_copy(self, event: Event, row_id: int, file_id: int, start: int, length: int) -> None:
         self.copies.append((row_id, file_id, start, length))
-        if event.type == "queue-operation":
+        if event.type == QUEUE:
             # Lines that follow it there may belong to the turn that it begins here.
-            self.touched.retell.add(file_id)
+            self.touched.turns_of_files.add(file_id)
 
     def _take_over(self, found: _Stored, event: Event, file: SourceFile) -> None:
-        """The row names this line from now on: it stands first, or the one it named is gone."""
+        """The row names this line from now on: it comes first, or the line it named is gone."""
         if found.length > 0:
             self._add_copy(event, found.id, found.file_id, found.start, found.length)
-        if found.new >= 0:
-            before, _, nth, row_id = self.new[found.new]
-            self.new[found.new] = (event, file, nth, row_id)
-            del self.ids[id(before)]
-        else:
-            self.moved.append((file.id, event.start, event.length, found.id))
-            self.touched.retell.update((found.file_id, file.id))
-            if event.type == "pr-link" and (event.session_id or file.session_id):
-                self.touched.pulls.add(event.session_id or file.session_id or "")
-            if found.taker is not None:  # a line of this batch, which is not counted yet
-                del self.ids[id(found.taker)]
-            elif found.length > 0:
+        if not found.is_new_row:
+            self.moved[found.id] = event
+            self.touched.turns_of_files.update((found.file_id, file.id))
+            if event.type == "pr-link" and event.session_id:
+                self.touched.pull_requests.add(event.session_id)
+            if found.new is None and found.length > 0:  # else it is not counted yet
                 shift_count(self.conn, _line(found.file_id, found.start, event), "stored", "copy")
-            found.taker = event
+        if found.new is not None:
+            found.new.id = 0
+        found.new = event
         found.file_id, found.rank = file.id, _rank(file)
-        found.start, found.length = event.start, event.length
-        self.ids[id(event)] = found.id
+        found.start, found.length = event.byte_start, event.byte_length
+        event.id = found.id
 
-    def _stored(self, hashes: set[int]) -> dict[tuple[int, str, int], _Stored]:
-        return {
-            (row[0], row[1], row[2]): _Stored(row[3], row[4], (row[5], row[6]), row[7], row[8])
-            for row in self.conn.execute(
-                "SELECT e.line_hash, e.file_session, e.nth, e.id, e.source_file_id,"
-                " f.agent_id IS NOT NULL, f.path, e.byte_start, e.byte_length"
-                " FROM json_each(?) j CROSS JOIN events e ON e.line_hash = j.value"
-                " JOIN source_files f ON f.id = e.source_file_id",
-                (orjson.dumps(sorted(hashes)).decode(),),
+    def _load(self, hashes: set[int]) -> None:
+        for line_hash, of_session, nth, row_id, file_id, is_agents, path, start, length in look_up(
+            self.conn,
+            sorted(hashes),
+            "SELECT b.line_hash, b.file_session, b.nth, e.id, e.source_file_id,"
+            " f.agent_id IS NOT NULL, f.path, e.byte_start, e.byte_length"
+            " FROM j CROSS JOIN _event_lines b ON b.line_hash = j.value"
+            " JOIN events e ON e.id = b.event_id JOIN source_files f ON f.id = e.source_file_id",
+        ):
+            self.stored[line_hash, of_session, nth] = _Stored(
+                row_id, file_id, FileRank(bool(is_agents), path), start, length
             )
-        }
 
     def _equal_before(self, file_id: int, line_hash: int, start: int) -> int:
         # The + keeps SQLite from going over all events of the file instead of those with this hash.
         (before,) = self.conn.execute(
-            "SELECT (SELECT count(*) FROM events WHERE line_hash = ?1 AND +source_file_id = ?2"
-            "  AND +byte_start < ?3 AND byte_length > 0)"
-            " + (SELECT count(*) FROM events e CROSS JOIN _event_copies c ON c.event_id = e.id"
-            "  WHERE e.line_hash = ?1 AND +c.source_file_id = ?2 AND +c.byte_start < ?3)",
+            "SELECT (SELECT count(*) FROM _event_lines b JOIN events e ON e.id = b.event_id"
+            "  WHERE b.line_hash = ?1 AND +e.source_file_id = ?2"
+            "  AND +e.byte_start < ?3 AND e.byte_length > 0)"
+            " + (SELECT count(*) FROM _event_lines b CROSS JOIN _event_copies c"
+            "  ON c.event_id = b.event_id"
+            "  WHERE b.line_hash = ?1 AND +c.source_file_id = ?2 AND +c.byte_start < ?3)",
             (line_hash, file_id, start),
         ).fetchone()
         return int(before)
 
-    def row_of(self, event: Event) -> int | None:
-        """The row of a new event; None for one that is stored already, here or elsewhere."""
-        row = self.ids.get(id(event))
-        return row if row is not None and self.new and row >= self.new[0][3] else None
-
-    def outcome_of(self, event: Event) -> str:
-        """What its line is counted as."""
-        return "stored" if id(event) in self.ids else "copy"
+    @property
+    def new(self) -> list[Event]:
+        """The events that are stored for the first time."""
+        return [one.new for one in self.stored.values() if one.is_new_row and one.new is not None]
 
     def write(self) -> None:
-        """Store the new events and what they tell."""
-        rows: list[tuple[Any, ...]] = []
-        for event, file, nth, row_id in self.new:
-            session_id = event.session_id or file.session_id
-            rows.append((row_id, file.id, *event_values(event, file, nth)))
-            self._tell(event, session_id, row_id, file)
+        """Store the new events and what they say."""
+        new = self.new
+        facts = agents.Facts(self.conn, self.touched)
+        for event in new:
+            if event.facts and event.session_id is not None:
+                facts.add(event.session_id, event.facts, None)
+            if event.summary:
+                self.conn.execute(
+                    "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary)"
+                    " VALUES (?, ?, ?)",
+                    (event.id, *event.summary),
+                )
+            if event.type == "pr-link" and event.session_id is not None:
+                self.touched.pull_requests.add(event.session_id)
+            elif event.type == QUEUE and event.session_id is not None:
+                self._touch_forked(event)
+        facts.write()
         self._note_files()
-        self.conn.executemany(_INSERT, rows)
+        insert(self.conn, Event, new)
         self.conn.executemany(
             "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
-            self.moved,
+            [(e.source_file_id, e.byte_start, e.byte_length, i) for i, e in self.moved.items()],
         )
         self.conn.executemany(
             "UPDATE turns SET source_file_id = ?, byte_start = ? WHERE event_id = ?",
-            [(file_id, start, row_id) for file_id, start, _, row_id in self.moved],
+            [(e.source_file_id, e.byte_start, i) for i, e in self.moved.items()],
         )
         self.conn.executemany(
             "INSERT OR REPLACE INTO _event_copies (event_id, source_file_id, byte_start,"
@@ -220,29 +207,14 @@ class EventRows:
             list(self.belong),
         )
 
-    def _tell(self, event: Event, session_id: str | None, row_id: int, file: SourceFile) -> None:
-        if event.summary:
-            self.conn.execute(
-                "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary) VALUES (?, ?, ?)",
-                (row_id, *event.summary),
-            )
-        if session_id is None:
-            return
-        if event.facts:
-            agents.add_facts(self.conn, session_id, event.facts, None, self.touched)
-        if event.type == "pr-link":
-            self.touched.pulls.add(session_id)
-        elif event.type == "queue-operation":
-            self._retell_forked(session_id, file, event)
-
-    def _retell_forked(self, session_id: str, file: SourceFile, event: Event) -> None:
+    def _touch_forked(self, event: Event) -> None:
         """Of sessions that share entries, only one begins a turn where all have the operation."""
         shares = self.conn.execute(
-            "SELECT 1 FROM sessions WHERE id = ? AND shares_entries", (session_id,)
+            "SELECT 1 FROM _shared_sessions WHERE session_id = ?", (event.session_id,)
         ).fetchone()
         if shares:
-            self.touched.retell.add(file.id)
-            self.touched.retell.update(
+            self.touched.turns_of_files.add(event.source_file_id)
+            self.touched.turns_of_files.update(
                 file_id
                 for (file_id,) in self.conn.execute(
                     "SELECT source_file_id FROM events WHERE type = 'queue-operation'"
@@ -256,54 +228,66 @@ class EventRows:
 
         Paths are mostly relative to the session's folder, so that must be known first.
         """
-        for event, file, _, _ in self.new:
-            session_id = event.session_id or file.session_id
-            if not event.snapshots or session_id is None:
-                continue
-            project = project_of(self.conn, session_id)
-            add_snapshots(self.conn, session_id, event.snapshots, project)
+        found = Snapshots(self.conn)
+        for event in self.new:
+            if event.snapshots and event.session_id is not None:
+                project = project_of(self.conn, event.session_id)
+                found.add(event.session_id, event.snapshots, project)
+        found.write()
 
     def adopt(self, file: SourceFile) -> None:
-        """A file's session has become known: its earlier events are placed anew, as what they are.
+        """A file's session has become known: its earlier events are placed again, as what they are.
 
-        Lines of files without a session are known by their bytes alone, so such a row may have
-        stood for the lines of several files; it then stays with the others.
+        Lines of files without a session are known by their bytes alone, so such a row may be for
+        the lines of several files; it then stays with the others.
         """
         rows = self.conn.execute(
-            "SELECT id, data, line_hash, byte_start, byte_length, 'stored' FROM events"
-            " WHERE source_file_id = ?1 AND file_session = '' AND byte_length > 0"
-            " UNION ALL SELECT e.id, e.data, e.line_hash, c.byte_start, c.byte_length, 'copy'"
+            "SELECT e.id, e.data, b.line_hash, e.byte_start, e.byte_length, 'stored' FROM events e"
+            " JOIN _event_lines b ON b.event_id = e.id"
+            " WHERE e.source_file_id = ?1 AND b.file_session = '' AND e.byte_length > 0"
+            " UNION ALL SELECT e.id, e.data, b.line_hash, c.byte_start, c.byte_length, 'copy'"
             " FROM _event_copies c JOIN events e ON e.id = c.event_id"
-            " WHERE c.source_file_id = ?1 AND e.file_session = '' ORDER BY 4",
+            " JOIN _event_lines b ON b.event_id = e.id"
+            " WHERE c.source_file_id = ?1 AND b.file_session = '' ORDER BY 4",
             (file.id,),
         ).fetchall()
         self.conn.execute("DELETE FROM _event_copies WHERE source_file_id = ?", (file.id,))
         for row_id, data, hashed, start, length, outcome in rows:
             event = event_record(orjson.loads(data), start, length, hashed)
+            event.session_id = event.said_session or file.session_id
+            event.file_session = file.session_id or ""
             self.adopted.append((event, file, outcome))
             if outcome == "stored":
                 self._leave(row_id, event)
-        self.touched.retell.add(file.id)
+        self.touched.turns_of_files.add(file.id)
 
     def _leave(self, row_id: int, event: Event) -> None:
         """Give an event's row to the first of its other places; without any, it goes."""
-        heir = self.conn.execute(
+        other = self.conn.execute(
             "SELECT c.source_file_id, c.byte_start, c.byte_length FROM _event_copies c"
             " JOIN source_files f ON f.id = c.source_file_id WHERE c.event_id = ?"
             " ORDER BY f.agent_id IS NOT NULL, f.path LIMIT 1",
             (row_id,),
         ).fetchone()
         self.conn.execute("DELETE FROM turns WHERE event_id = ?", (row_id,))
-        if heir is None:
-            self.conn.execute("DELETE FROM _summaries WHERE event_id = ?", (row_id,))
+        if other is None:
+            for table in ("_summaries", "_event_lines"):
+                self.conn.execute(f"DELETE FROM {table} WHERE event_id = ?", (row_id,))
             self.conn.execute("DELETE FROM events WHERE id = ?", (row_id,))
             return
+        file_id, start, length = other
         self.conn.execute(
-            "DELETE FROM _event_copies WHERE source_file_id = ? AND byte_start = ?", heir[:2]
+            "DELETE FROM _event_copies WHERE source_file_id = ? AND byte_start = ?",
+            (file_id, start),
         )
         self.conn.execute(
             "UPDATE events SET source_file_id = ?, byte_start = ?, byte_length = ? WHERE id = ?",
-            (*heir, row_id),
+            (file_id, start, length, row_id),
         )
-        shift_count(self.conn, _line(heir[0], heir[1], event), "copy", "stored")
-        self.touched.retell.add(heir[0])
+        shift_count(self.conn, _line(file_id, start, event), "copy", "stored")
+        self.touched.turns_of_files.add(file_id)
+
+
+def outcome_of(event: Event) -> str:
+    """What its line is counted as."""
+    return "stored" if event.id else "copy"

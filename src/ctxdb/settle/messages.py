@@ -1,127 +1,152 @@
-"""Rows of messages: how a placed line becomes one, and all that hangs on it."""
+"""Rows of messages, and everything that depends on them."""
 
 from __future__ import annotations
 
 import sqlite3
-from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ctxdb.claude import Call, Result
+from ctxdb.rows import FileTouch, Message, UsageLine
+from ctxdb.rules.calls import halves_of
+from ctxdb.rules.requests import name_request
 from ctxdb.settle import agents, requests
-from ctxdb.settle.calls import ToolJoin, located
-from ctxdb.settle.snapshots import project_of
-from ctxdb.store.chunk import Placed, Touched, owner_flags
+from ctxdb.settle.calls import StoredCalls
+from ctxdb.store import model_names
+from ctxdb.store.insert import insert, last_id, update
 
-# What the line alone decides; records have attributes of the same names.
-SAID_BY_LINE = (
-    "uuid",
-    "type",
-    "subtype",
-    "kind",
-    "timestamp",
-    "model",
-    "api_message_id",
-    "request_id",
-    "stop_reason",
-    "text",
-    "thinking",
-    "is_sidechain",
-    "cwd",
-    "git_branch",
-    "data",
-    "block_keys",
-)
-MESSAGE_COLUMNS = (  # after id, source_file_id and turn_id: see line_values
-    "session_id",
-    "agent_id",
-    "parent_uuid",
-    "version",
-    "owner_flags",
-    "byte_start",
-    "byte_length",
-    *SAID_BY_LINE,
-    "line_hash",
-    "nth",
-)
-_INSERT_MESSAGE = (
-    f"INSERT INTO messages (id, source_file_id, turn_id, {', '.join(MESSAGE_COLUMNS)})"
-    f" VALUES ({', '.join('?' * (3 + len(MESSAGE_COLUMNS)))})"
-)
-_UPDATE_MESSAGE = (
-    "UPDATE messages SET source_file_id = ?, turn_id = ?,"
-    f" {', '.join(f'{column} = ?' for column in MESSAGE_COLUMNS)} WHERE id = ?"
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctxdb.rules.chunk import Chunk
+    from ctxdb.settle.touched import Touched
+
+_INDEX = (
+    "INSERT INTO messages_fts (rowid, text, thinking)"
+    " SELECT id, text, thinking FROM messages WHERE id >= ?"
 )
 
 
-_said_by_line = attrgetter("start", "length", *SAID_BY_LINE)
-
-
-def line_values(placed: Placed) -> tuple[Any, ...]:
-    """The values of MESSAGE_COLUMNS."""
-    rec = placed.rec
-    return (
-        placed.session_id,
-        placed.agent_id,
-        placed.parent_uuid,
-        rec.version or None,
-        owner_flags(rec, placed.session_id, placed.file),
-        *_said_by_line(rec),
-        rec.line_hash,
-        placed.nth,
-    )
-
-
-class MessageRows:
-    """Writes messages with their tool calls and results, usage, mentions and facts of agents."""
+class StoredMessages:
+    """Writes messages with their tool calls, requests, mentions and facts of agents."""
 
     def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
         self.conn = conn
         self.touched = touched
-        (last,) = conn.execute("SELECT max(id) FROM messages").fetchone()
-        self.next_id = (last or 0) + 1
-        (last,) = conn.execute("SELECT max(id) FROM tool_uses").fetchone()
-        self.tools = ToolJoin(conn, (last or 0) + 1, touched)
-        self.filled: list[Placed] = []  # lines that fill a row
+        self.next_id = last_id(conn, Message) + 1
+        self.calls = StoredCalls(conn, touched)
+        self.filled: list[Message] = []  # lines that fill a row
         self.replaced: set[int] = set()  # rows that have changed hands
 
-    def number(self, items: list[Placed]) -> None:
+    def number(self, messages: Iterable[Message]) -> None:
         """Give new messages their ids, in reading order."""
-        for n, item in enumerate(items, self.next_id):
-            item.id = n
-        self.next_id += len(items)
+        for message in messages:
+            message.id = self.next_id
+            self.next_id += 1
 
-    def insert(self, items: list[Placed]) -> None:
+    def insert(self, messages: list[Message]) -> None:
         """New rows, and their full text in the same transaction."""
-        if not items:
+        if not messages:
             return
-        self.filled += items
-        self.conn.executemany(
-            _INSERT_MESSAGE,
-            [(item.id, item.file.id, item.turn_id, *line_values(item)) for item in items],
-        )
-        self.conn.execute(
-            "INSERT INTO messages_fts (rowid, text, thinking) SELECT id, text, thinking"
-            " FROM messages WHERE id >= ?",
-            (items[0].id,),
-        )
+        self.filled += messages
+        insert(self.conn, Message, messages)
+        self.conn.execute(_INDEX, (next(iter(messages)).id,))
 
-    def insert_parts(self, items: list[Placed]) -> None:
-        """What hangs on new messages."""
-        self._join_tools(items)
-        requests.add_new(self.conn, items, self.touched)
+    # -- what a chunk has derived ----------------------------------------------------------------
 
-    def update(self, item: Placed) -> None:
-        """Fill an existing row, and all that hangs on it, from another line."""
-        self.leave(item.id)
-        values = (item.file.id, item.turn_id, *line_values(item))
-        self.conn.execute(_UPDATE_MESSAGE, (*values, item.id))
-        self.filled.append(item)
-        self.replaced.add(item.id)
-        requests.drop_lines(self.conn, item.id, self.touched)
-        agents.drop_facts(self.conn, item.id, self.touched, (item.session_id, item.id))
-        self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (item.id,))
-        self._join_tools([item])
-        requests.add_lines(self.conn, requests.line_rows(item), self.touched)
+    def insert_derived(self, chunks: list[Chunk]) -> None:
+        """What the new messages of chunks say of other tables; names of rows are resolved here."""
+        derived = [chunk.derived for chunk in chunks]
+        stored = self.calls.known(tool.tool_use_id for one in derived for tool in one.tools)
+        again = _repeated(tool.tool_use_id for one in derived for tool in one.tools)
+        for chunk in chunks:
+            if stored or again:
+                chunk.derived.take_apart(stored | again, chunk.messages)
+            self._resolve(chunk)
+        tools = [tool for one in derived for tool in one.tools]
+        self.calls.add_whole(
+            tools,
+            [touch for one in derived for touch in one.files],
+            [operation for one in derived for operation in one.git],
+        )
+        self.touched.calls.update(
+            call.tool_use_id for one in derived for call in one.calls_that_start_agents
+        )
+        self.calls.join([half for one in derived for half in one.halves])
+        new = [message for chunk in chunks for message in chunk.messages if message.is_new]
+        self._add_lines(new)
+        requests.add_new(self.conn, derived, self.touched)
+        self._add_rest(new)
+
+    def _resolve(self, chunk: Chunk) -> None:
+        """Put ids in place of numbers: of messages, of the turns they are in, and of calls."""
+        ids = [0, *(message.id for message in chunk.messages)]
+        turns = [None, *(message.turn_id for message in chunk.messages)]
+        derived = chunk.derived
+        numbers = {0: 0}
+        derived.take_halves(chunk.messages)
+        for tool in derived.tools:
+            tool.message_id = ids[tool.message_id or 0]
+            tool.result_message_id = ids[tool.result_message_id or 0]
+            tool.turn_id = turns[tool.turn_id or 0]
+            numbers[tool.id] = self.calls.next_id
+            tool.id = self.calls.next_id
+            self.calls.next_id += 1
+        for touch in derived.files:
+            touch.tool_id, touch.turn_id = numbers[touch.tool_id or 0], turns[touch.turn_id or 0]
+        for operation in derived.git:
+            operation.tool_id = numbers[operation.tool_id or 0]
+            operation.turn_id = turns[operation.turn_id or 0]
+        for request in derived.requests:
+            request.turn_id = turns[request.turn_id or 0]
+
+    def _add_lines(self, messages: Iterable[Message]) -> None:
+        lines: list[UsageLine] = []
+        for message in messages:
+            for line in message.usage or ():
+                line.message_id = message.id
+                lines.append(line)
+        insert(self.conn, UsageLine, lines)
+        model_names.know(self.conn, {line.model for line in lines})
+
+    def _add_rest(self, messages: Iterable[Message]) -> None:
+        mentions: list[FileTouch] = []
+        facts = agents.Facts(self.conn, self.touched)
+        for message in messages:
+            for path in message.mentions or ():
+                mentions.append(_mention(message, path))  # noqa: PERF401
+            if message.facts:
+                facts.add(message.session_id, message.facts, message.id)
+            if message.agent_id is not None and message.session_id is not None:
+                self.touched.agents.add((message.session_id, message.agent_id))
+        facts.write()
+        if mentions:
+            self.calls.add_files(mentions)
+
+    # -- one message -----------------------------------------------------------------------------
+
+    def insert_parts(self, message: Message) -> None:
+        """What depends on one new message."""
+        name_request(message)
+        self._join_calls(message)
+        self._add_lines([message])
+        self.touched.requests.update(line.request_key for line in message.usage or ())
+        self._add_rest([message])
+
+    def update(self, message: Message) -> None:
+        """Fill an existing row, and everything that depends on it, from another line."""
+        self.leave(message.id)
+        update(self.conn, Message, [message])
+        self.filled.append(message)
+        self.replaced.add(message.id)
+        requests.drop_lines(self.conn, message.id, self.touched)
+        agents.drop_facts(
+            self.conn, message.id, self.touched, agents.Successor(message.session_id, message.id)
+        )
+        self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (message.id,))
+        self.insert_parts(message)
+
+    def _join_calls(self, message: Message) -> None:
+        if halves := halves_of(message):
+            self.calls.join(halves)
 
     def leave(self, message_id: int) -> None:
         """Note what a message belonged to, before it changes hands or goes."""
@@ -132,58 +157,33 @@ class MessageRows:
             self.touched.turns.add(turn_id)
         if session_id is not None and agent_id is not None:
             self.touched.agents.add((session_id, agent_id))
-        self.touched.tellings.update(
+        self.touched.repeated_calls.update(
             tool_use_id
             for (tool_use_id,) in self.conn.execute(
-                "SELECT tool_use_id FROM _tellings WHERE message_id = ?1 UNION"
-                " SELECT o.tool_use_id FROM tool_uses t JOIN _tellings o"
+                "SELECT tool_use_id FROM _repeated_calls WHERE message_id = ?1 UNION"
+                " SELECT o.tool_use_id FROM tool_uses t JOIN _repeated_calls o"
                 "  ON o.tool_use_id = t.tool_use_id"
                 "  WHERE t.message_id = ?1 OR t.result_message_id = ?1",
                 (message_id,),
             )
         )
 
-    def _join_tools(self, items: list[Placed]) -> None:
-        speaking: list[tuple[Placed, Call | None, Result | None]] = []
-        for item in items:
-            rec = item.rec
-            speaking += [(item, call, None) for call in rec.calls or ()]
-            speaking += [(item, None, result) for result in rec.results or ()]
-            if rec.mentions:
-                self.mention(item, rec.mentions)
-            if rec.facts:
-                agents.add_facts(self.conn, item.session_id, rec.facts, item.id, self.touched)
-            if item.agent_id is not None and item.session_id is not None:
-                self.touched.agents.add((item.session_id, item.agent_id))
-        self.join(speaking)
 
-    def join(self, speaking: list[tuple[Placed, Call | None, Result | None]]) -> None:
-        """Join calls and results with each other and with what is stored."""
-        ids = {call.tool_use_id for _, call, _ in speaking if call is not None}
-        ids.update(result.tool_use_id for _, _, result in speaking if result is not None)
-        self.tools.load(ids)
-        for item, call, result in speaking:
-            if call is not None:
-                self.tools.add_call(call, item)
-            if result is not None:
-                self.tools.add_result(result, item)
-        self.tools.write()
+def _repeated(names: Iterable[str]) -> set[str]:
+    """Names that are there more than once."""
+    seen: set[str] = set()
+    return {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
 
-    def mention(self, item: Placed, paths: list[str]) -> None:
-        """Files that a person has named."""
-        project = project_of(self.conn, item.session_id)
-        for path in paths:
-            self.conn.execute(
-                "INSERT INTO files_touched (session_id, agent_id, turn_id, path, operation,"
-                " succeeded, timestamp, message_id, project_id, relative_path)"
-                " VALUES (?, ?, ?, ?, 'mention', 1, ?, ?, ?, ?)",
-                (
-                    item.session_id,
-                    item.agent_id,
-                    item.turn_id,
-                    path,
-                    item.rec.timestamp,
-                    item.id,
-                    *located(path, project),
-                ),
-            )
+
+def _mention(message: Message, path: str) -> FileTouch:
+    """A file that a person has named."""
+    return FileTouch(
+        session_id=message.session_id,
+        agent_id=message.agent_id,
+        turn_id=message.turn_id,
+        path=path,
+        operation="mention",
+        succeeded=1,
+        timestamp=message.timestamp,
+        message_id=message.id,
+    )

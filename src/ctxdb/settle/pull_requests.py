@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 
+import orjson
+
 from ctxdb.claude.values import int_of, text_of
+from ctxdb.rows import GitOperation
 from ctxdb.settle.turns import last_turn, last_turn_by_time
+from ctxdb.store.insert import insert
 
 
-def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
+def refresh_pull_requests(conn: sqlite3.Connection, sessions: set[str]) -> None:
     """A pr-link is re-appended again and again: one row for each pull request no tool reports."""
-    import orjson
-
     for session_id in sorted(sessions):
         made: dict[int | None, set[str | None]] = {}
         for number, url in conn.execute(
@@ -25,7 +27,7 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
             (session_id,),
         )
         linked: dict[tuple[int | None, str | None], tuple[str, int | None]] = {}
-        for data, at, file_id, start, stands in conn.execute(
+        for data, at, file_id, start, is_there in conn.execute(
             "SELECT data, timestamp, source_file_id, byte_start, byte_length > 0 FROM events"
             # + keeps to the session's index: that of times would go over the links of all sessions.
             " WHERE session_id = ? AND type = 'pr-link' ORDER BY +timestamp, byte_start",
@@ -35,14 +37,24 @@ def refresh_pulls(conn: sqlite3.Connection, sessions: set[str]) -> None:
             key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
             if _is_made(key, made) or key in linked or key == (None, None):
                 continue
-            if stands:
+            if is_there:
                 linked[key] = (at, last_turn(conn, file_id, session_id, start))
             else:
                 linked[key] = (at, last_turn_by_time(conn, session_id, at))
-        conn.executemany(
-            "INSERT INTO git_operations (session_id, turn_id, kind, pr_number, pr_url, timestamp)"
-            " VALUES (?, ?, 'pr', ?, ?, ?)",
-            [(session_id, turn, *key, at) for key, (at, turn) in linked.items()],
+        insert(
+            conn,
+            GitOperation,
+            [
+                GitOperation(
+                    session_id=session_id,
+                    turn_id=turn_id,
+                    kind="pr",
+                    pr_number=number,
+                    pr_url=url,
+                    timestamp=at,
+                )
+                for (number, url), (at, turn_id) in linked.items()
+            ],
         )
 
 

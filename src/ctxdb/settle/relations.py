@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 
-from ctxdb.settle.session_facts import Seen
+from ctxdb.settle.session_facts import Prompt, SessionFacts
 
 Found = tuple[str | None, str | None]
 
 
-def relation_of(conn: sqlite3.Connection, session_id: str, seen: Seen) -> Found:
+def relation_of(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) -> Found:
     """(relation, parent) of a session."""
     if forked := _forked_from(session_id, seen):
         return "fork", forked
@@ -17,17 +17,21 @@ def relation_of(conn: sqlite3.Connection, session_id: str, seen: Seen) -> Found:
         return "resume", seen.resumed
     if seen.shares_entries and (owner := _shared(conn, session_id)):
         return "fork", owner
-    if any(n == 1 and prompt.split(None, 1)[:1] == ["/clear"] for n, prompt in seen.prompts):
-        named = [p for p in seen.parts if p.process_session is not None]
-        named.sort(key=lambda part: (part.first_at or "", part.process_session or ""))
-        return "clear", named[0].process_session if named else None
+    if any(_is_clear(prompt) for prompt in seen.prompts):
+        named = [p for p in seen.files if p.process_session is not None]
+        named.sort(key=lambda file: (file.first_at or "", file.process_session or ""))
+        return "clear", next((file.process_session for file in named), None)
     return None, None
 
 
-def _forked_from(session_id: str, seen: Seen) -> str | None:
+def _is_clear(prompt: Prompt) -> bool:
+    return prompt.ordinal == 1 and prompt.text.split(None, 1)[:1] == ["/clear"]
+
+
+def _forked_from(session_id: str, seen: SessionFacts) -> str | None:
     """The session that forkedFrom names, by the file that was written last."""
-    named = [p for p in seen.parts if p.forked_session not in (None, session_id)]
-    latest = max((part.last_at or "" for part in named), default="")
+    named = [p for p in seen.files if p.forked_session not in (None, session_id)]
+    latest = max((file.last_at or "" for file in named), default="")
     return min(
         (p.forked_session for p in named if p.forked_session and (p.last_at or "") == latest),
         default=None,
@@ -35,7 +39,7 @@ def _forked_from(session_id: str, seen: Seen) -> str | None:
 
 
 def _shared(conn: sqlite3.Connection, session_id: str) -> str | None:
-    """A fork without forkedFrom: entries another session owns stand here under this one's id."""
+    """A fork without forkedFrom: entries that another session owns are here under this one's id."""
     row = conn.execute(
         "SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
         " JOIN source_files f ON f.id = c.source_file_id"
@@ -43,4 +47,5 @@ def _shared(conn: sqlite3.Connection, session_id: str) -> str | None:
         " ORDER BY f.path DESC, c.byte_start DESC LIMIT 1",
         (session_id,),
     ).fetchone()
-    return str(row[0]) if row else None
+    (owner,) = row or (None,)
+    return owner

@@ -1,184 +1,152 @@
-"""Calls and results of ids that repeat, paired anew over all of a session's lines.
+"""Calls and results of ids that repeat, paired again over all of a session's lines.
 
 Other providers than Anthropic count their tool calls from 0 in every reply, so an id alone does not
 say which result belongs to which call, and neither does the order of arrival: calls and results can
 come from several files, and change hands. Whenever one of them has come or moved, all of its
-session and id are paired again, in the order a person reads them: a result belongs to the last call
-before it that has none yet; one that stands before every open call, to the first of these.
+session and id are paired again, in the order a person reads them (`pair` in rules/calls.py).
 """
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
-from ctxdb.settle.calls import COLUMNS, STARTS_AGENTS, Tool, ToolJoin
-from ctxdb.store.chunk import Touched
+from ctxdb.rows import ToolUse, all_columns
+from ctxdb.rules.calls import Half, Place, join, pair, split
+from ctxdb.store.insert import load
 
-Place = tuple[str, int]  # path, byte
+if TYPE_CHECKING:
+    from ctxdb.settle.calls import StoredCalls
+    from ctxdb.settle.touched import Touched
 
-_ROWS = (
-    f"SELECT {', '.join('t.' + c.strip() for c in COLUMNS.split(','))},"
-    " c.session_id, c.agent_id, c.turn_id, cf.path, c.byte_start,"
-    " r.session_id, r.agent_id, r.turn_id, rf.path, r.byte_start FROM tool_uses t"
-    " LEFT JOIN messages c ON c.id = t.message_id"
-    " LEFT JOIN source_files cf ON cf.id = c.source_file_id"
-    " LEFT JOIN messages r ON r.id = t.result_message_id"
-    " LEFT JOIN source_files rf ON rf.id = r.source_file_id"
-    " WHERE t.tool_use_id = ? ORDER BY t.id"
+_PLACE = (
+    "SELECT m.session_id, m.agent_id, m.turn_id, f.path, m.byte_start FROM messages m"
+    " LEFT JOIN source_files f ON f.id = m.source_file_id WHERE m.id = ?"
 )
-_CALL = ("message_id", "name", "raw_name", "mcp_server", "input", "target", "started_at")
-_RESULT = (
-    "result_message_id",
-    "finished_at",
-    "status",
-    "is_error",
-    "exit_code",
-    "ended_cleanly",
-    "result_text",
-    "result_bytes",
-    "result_path",
-    "tool_ms",
-    "result_file",
-)
+_COMPARED = tuple(name for name in all_columns(ToolUse) if name != "id")
 
 
-@dataclass(slots=True)
-class _Half:
-    """A call or a result, with the row it is in and whose it is."""
-
-    row: int
-    message_id: int
-    place: Place
-    owner: tuple[Any, ...]  # session, agent, turn
-    values: dict[str, Any]
-
-
-def pair_again(conn: sqlite3.Connection, next_id: int, touched: Touched) -> None:
+def pair_again(conn: sqlite3.Connection, calls: StoredCalls, touched: Touched) -> None:
     """Pair what the batch has touched of ids that repeat."""
-    for session_id, tool_use_id in sorted(touched.pairs, key=repr):
-        next_id = _Group(conn, next_id, session_id, tool_use_id, touched).settle()
+    sessions: dict[str, set[str | None]] = {}
+    for session_id, tool_use_id in touched.pairs:
+        sessions.setdefault(tool_use_id, set()).add(session_id)
+    for tool_use_id in sorted(sessions):
+        _Group(conn, calls, sessions[tool_use_id], tool_use_id).settle()
     touched.pairs.clear()
 
 
+def _sessions_of(*halves: Half | None) -> set[str | None]:
+    return {half.tool.session_id for half in halves if half is not None}
+
+
+def _add_sessions_beside(
+    sessions: set[str | None], rows: list[tuple[Half | None, Half | None]]
+) -> None:
+    """Add the sessions whose halves are in a row with halves of these sessions."""
+    together = [_sessions_of(*halves) for halves in rows if len(_sessions_of(*halves)) > 1]
+    size = 0
+    while size < len(sessions):
+        size = len(sessions)
+        for both in together:
+            if both & sessions:
+                sessions |= both
+
+
 class _Group:
-    """All rows of an id that hold a call or a result of one session."""
+    """All rows of an id that hold a call or a result of some sessions.
+
+    Where an entry has changed hands, a row may hold halves of two sessions until it is settled
+    here: then both sessions are paired together.
+    """
 
     def __init__(
         self,
         conn: sqlite3.Connection,
-        next_id: int,
-        session_id: str | None,
+        stored: StoredCalls,
+        sessions: set[str | None],
         tool_use_id: str,
-        touched: Touched,
     ) -> None:
         self.conn = conn
+        self.stored = stored
         self.tool_use_id = tool_use_id
-        self.join = ToolJoin(conn, next_id, touched)
-        self.rows: dict[int, Tool] = {}
-        self.calls: dict[int, _Half] = {}  # by message: a merged entry may have left two rows
-        self.results: dict[int, _Half] = {}
-        # What each row should hold: halves of other sessions stay where they are.
-        self.call_of: dict[int, _Half | None] = {}
-        self.result_of: dict[int, _Half | None] = {}
-        for values in conn.execute(_ROWS, (tool_use_id,)):
-            tool = Tool(*values[:24])
-            tool.new = False
-            call = _half(tool, tool.message_id, values[24:29], _CALL)
-            result = _half(tool, tool.result_message_id, values[29:34], _RESULT)
-            own_call = call is not None and call.owner[0] == session_id
-            own_result = result is not None and result.owner[0] == session_id
-            if not own_call and not own_result:
+        self.rows: dict[int, ToolUse] = {}
+        self.calls: dict[int, Half] = {}  # by message: a merged entry may have left two rows
+        self.results: dict[int, Half] = {}
+        # What each row should hold.
+        self.call_of: dict[int, Half | None] = {}
+        self.result_of: dict[int, Half | None] = {}
+        found = []
+        for tool in load(conn, ToolUse, "WHERE t.tool_use_id = ? ORDER BY t.id", (tool_use_id,)):
+            tool.is_stored = True
+            made, answered = split(tool)
+            call = self._half(tool.id, tool.message_id, made)
+            result = self._half(tool.id, tool.result_message_id, answered)
+            found.append((tool, call, result))
+        _add_sessions_beside(sessions, [(call, result) for _, call, result in found])
+        for tool, call, result in found:
+            if not _sessions_of(call, result) & sessions:
                 continue
             self.rows[tool.id] = tool
-            self.call_of[tool.id] = None if own_call else call
-            self.result_of[tool.id] = None if own_result else result
-            if own_call and call is not None:
+            self.call_of[tool.id] = self.result_of[tool.id] = None
+            if call is not None:
                 self.calls.setdefault(call.message_id, call)
-            if own_result and result is not None:
+            if result is not None:
                 self.results.setdefault(result.message_id, result)
 
-    def settle(self) -> int:
-        """Bring the rows to what they should hold; the next free id."""
+    def _half(self, row: int, message_id: int | None, half: ToolUse | None) -> Half | None:
+        if message_id is None or half is None:
+            return None
+        found = self.conn.execute(_PLACE, (message_id,)).fetchone() or (None,) * 5
+        half.session_id, half.agent_id, half.turn_id, path, start = found
+        return Half(row, message_id, Place(path or "", start or 0), half)
+
+    def settle(self) -> None:
+        """Bring the rows to what they should hold."""
         for call in self.calls.values():
             self.call_of[call.row] = call
-        left: list[_Half] = []
-        for result in sorted(self.results.values(), key=lambda half: half.place):
-            meant = self._open_call(result)
-            if meant is None:
-                left.append(result)
-            else:
-                self.result_of[meant.row] = result
-        for result in left:
-            waiting = [call for call in self._in_order() if self.result_of[call.row] is None]
-            if waiting:
-                self.result_of[waiting[0].row] = result
-                continue
-            row = result.row
-            if self.call_of[row] is not None or self.result_of[row] is not None:
-                row = self.join.next_id
-                self.join.next_id += 1
-                self.call_of[row] = None
-            self.result_of[row] = result
-        for row in self.result_of:
+        halves = [*self.calls.values(), *self.results.values()]
+        for session_id in sorted(_sessions_of(*halves), key=repr):
+            own = [half for half in halves if half.tool.session_id == session_id]
+            pairs, left = pair(own)
+            for call, result in pairs:
+                self.result_of[call.row] = result
+            for result in left:
+                self._keep_alone(result)
+        # The empty ones last: what came of a result is still found at the row it leaves.
+        for row in sorted(self.result_of, key=self._is_empty):
             self._write(row)
-        self.join.write()
-        return self.join.next_id
+        self.stored.write()
 
-    def _in_order(self) -> list[_Half]:
-        return sorted(self.calls.values(), key=lambda half: half.place)
+    def _keep_alone(self, result: Half) -> None:
+        """A result without a call stays in its row, if no call is there."""
+        row = result.row
+        if self.call_of[row] is not None or self.result_of[row] is not None:
+            row = self.stored.new_row(self.tool_use_id).id
+            self.call_of[row] = None
+        self.result_of[row] = result
 
-    def _open_call(self, result: _Half) -> _Half | None:
-        before = [
-            call
-            for call in self._in_order()
-            if call.place < result.place and self.result_of[call.row] is None
-        ]
-        return before[-1] if before else None
+    def _is_empty(self, row: int) -> bool:
+        return self.call_of[row] is None and self.result_of[row] is None
 
     def _write(self, row: int) -> None:
         call, result = self.call_of.get(row), self.result_of.get(row)
         old = self.rows.get(row)
-        if call is None and result is None:
-            for table in ("files_touched", "git_operations"):
+        if self._is_empty(row):
+            for table in ("files_touched", "git_operations", "_tool_results"):
                 self.conn.execute(f"DELETE FROM {table} WHERE tool_id = ?", (row,))
             self.conn.execute("DELETE FROM tool_uses WHERE id = ?", (row,))
             return
-        half = call or result
-        if half is None:
-            return
-        session_id, agent_id, turn_id = half.owner
-        tool = Tool(row, None, None, turn_id, self.tool_use_id, session_id, agent_id)
-        tool.new = old is None
-        for one in (call, result):
-            for name, value in one.values.items() if one is not None else ():
-                setattr(tool, name, value)
-        if tool.status == "ok" and tool.ended_cleanly:
-            tool.exit_code = None  # 0 where the call is of a shell: worked out when it is written
+        tool = join(
+            self.tool_use_id,
+            None if call is None else call.tool,
+            None if result is None else result.tool,
+        )
+        tool.id, tool.is_stored = row, old is not None
         if result is not None and (old is None or result.row != row):
-            tool.git = list(
-                self.conn.execute(
-                    "SELECT kind, sha, branch, pr_number, pr_url FROM git_operations"
-                    " WHERE tool_id = ?",
-                    (result.row,),
-                )
-            )
-        if old is None or replace(tool, exit_code=old.exit_code, duration_ms=old.duration_ms) != (
-            replace(old, git=tool.git)
-        ):
-            self.join.changed[row] = tool
-            if tool.name in STARTS_AGENTS:
-                self.join.touched.calls.add(self.tool_use_id)
-
-
-def _half(
-    tool: Tool, message_id: int | None, at: tuple[Any, ...], names: tuple[str, ...]
-) -> _Half | None:
-    if message_id is None:
-        return None
-    session_id, agent_id, turn_id, path, start = at
-    values = {name: getattr(tool, name) for name in names}
-    return _Half(
-        tool.id, message_id, (path or "", start or 0), (session_id, agent_id, turn_id), values
-    )
+            tool.git = self.conn.execute(
+                "SELECT kind, sha, branch, pr_number, pr_url FROM git_operations WHERE tool_id = ?",
+                (result.row,),
+            ).fetchall()
+        if old is None or any(getattr(tool, n) != getattr(old, n) for n in _COMPARED):
+            self.stored.change(tool)

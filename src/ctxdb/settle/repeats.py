@@ -4,11 +4,38 @@ from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
-from ctxdb.settle.replays import SeenReplays, StoredReplays, thread_of
-from ctxdb.store.chunk import Placed, entry_key, is_uuid, line_key
+from ctxdb.rows import Message
+from ctxdb.rules.owners import entry_key, is_uuid, line_key
+from ctxdb.rules.replays import SeenReplays, thread_of
+from ctxdb.settle.stored_replays import StoredReplays
 from ctxdb.store.lookup import look_up
+
+Said = tuple[str | None, ...]
+
+
+def _said(message: Message) -> Said | None:
+    """What a line and its replay have in common; None for a line that cannot be a replay."""
+    if not message.block_keys or message.timestamp is None:
+        return None
+    return (
+        message.session_id,
+        message.timestamp,
+        message.type,
+        thread_of(message.agent_id),
+        message.api_message_id,
+    )
+
+
+def _are_all_new(messages: list[Message], said: list[Said | None]) -> bool:
+    """Whether no two of these lines can be one entry, told by comparing sets: the usual case."""
+    uuids = {message.uuid for message in messages}
+    moments = [moment for moment in said if moment is not None]
+    return (
+        len(uuids) == len(messages)
+        and len(set(moments)) == len(moments)
+        and all(uuid is not None and is_uuid(uuid) for uuid in uuids)
+        and all(message.forked_from is None for message in messages)
+    )
 
 
 class Repeats:
@@ -18,125 +45,134 @@ class Repeats:
         self.conn = conn
         self.replays = StoredReplays(conn)
 
-    def sort_out(self, placed: list[Placed]) -> tuple[list[Placed], list[Placed]]:
-        """(new entries, lines that repeat one)."""
-        known = self._known(placed)
-        replayed = self._replay_candidates(placed)
-        self._count_equal_lines([item for item in placed if item.rec.uuid is None])
-        fresh: list[Placed] = []
-        again: list[Placed] = []
-        for item in placed:
-            rec = item.rec
-            uuid = rec.uuid
+    def sort_out(self, messages: list[Message]) -> list[Message]:
+        """The lines that repeat an entry. Those that do not keep `is_new`."""
+        known = self._known(messages)
+        replayed = self._replay_candidates(messages)
+        self._count_equal_lines([message for message in messages if message.uuid is None])
+        said = [_said(message) for message in messages]
+        if _are_all_new(messages, said) and not known and not replayed.seen:
+            return []
+        repeated: list[Message] = []
+        for message, moment in zip(messages, said, strict=True):
+            uuid = message.uuid
             if uuid is None:
-                key = line_key(item.file.session_id, rec.line_hash, item.nth)
+                key = line_key(message.file_session, message.line_hash, message.nth)
             else:
-                key = uuid if is_uuid(uuid) else entry_key(uuid, item.session_id)
-            repeated = key in known
+                key = entry_key(uuid, message.session_id)
+            is_repeat = key in known
             known.add(key)
-            if rec.forked_from is not None:
-                key = entry_key(rec.forked_from, rec.forked_session)
-                repeated = repeated or key in known
+            if message.forked_from is not None:
+                key = entry_key(message.forked_from, message.forked_session)
+                is_repeat = is_repeat or key in known
                 known.add(key)
-            if rec.block_keys and rec.timestamp is not None:
-                thread = thread_of(item.agent_id)
-                said = (item.session_id, rec.timestamp, rec.type, thread, rec.api_message_id)
-                if replayed.add(said, rec.block_keys):
-                    repeated = True
-            if repeated:
-                again.append(item)
-            else:
-                item.fresh = True
-                fresh.append(item)
-        return fresh, again
+            if moment is not None and replayed.add(moment, message.block_keys or ""):
+                is_repeat = True
+            if is_repeat:
+                message.is_new = False
+                repeated.append(message)
+        return repeated
 
-    def _known(self, placed: list[Placed]) -> set[str]:
-        wanted = {item.rec.uuid for item in placed}
-        forked = [item.rec for item in placed if item.rec.forked_from]
-        wanted.update(rec.forked_from for rec in forked)
+    def _known(self, messages: list[Message]) -> set[str]:
+        forked = [message for message in messages if message.forked_from]
+        wanted = {message.uuid for message in messages}
+        wanted.update(message.forked_from for message in forked)
         wanted.discard(None)
-        keys: set[str] = set()
-        for uuid, session_id in look_up(
-            self.conn,
-            sorted(w for w in wanted if w),
-            "SELECT m.uuid, m.session_id FROM j CROSS JOIN messages m ON m.uuid = j.value"
-            " UNION ALL SELECT c.uuid, c.session_id FROM j"
-            "  CROSS JOIN message_copies c ON c.uuid = j.value",
-        ):
-            keys.add(entry_key(uuid, session_id))
-        for item in placed:
-            if item.rec.uuid is not None and not is_uuid(item.rec.uuid):
-                wanted.add(entry_key(item.rec.uuid, item.session_id))
-        wanted.update(entry_key(rec.forked_from or "", rec.forked_session) for rec in forked)
-        keys.update(
-            alias
-            for (alias,) in look_up(
+        keys = {
+            entry_key(uuid, session_id)
+            for uuid, session_id in look_up(
                 self.conn,
-                sorted(w for w in wanted if w),
-                "SELECT a.uuid FROM j CROSS JOIN _aliases a ON a.uuid = j.value",
+                wanted,
+                "SELECT m.uuid, m.session_id FROM j CROSS JOIN messages m ON m.uuid = j.value"
+                " UNION ALL SELECT c.uuid, c.session_id FROM j"
+                "  CROSS JOIN message_copies c ON c.uuid = j.value",
             )
-        )
-        hashes = [item.rec.line_hash for item in placed if item.rec.uuid is None]
+        }
+        if self._has_aliases():
+            wanted.update(
+                entry_key(message.uuid, message.session_id)
+                for message in messages
+                if message.uuid is not None
+            )
+            wanted.update(entry_key(one.forked_from or "", one.forked_session) for one in forked)
+            keys.update(
+                alias
+                for (alias,) in look_up(
+                    self.conn,
+                    wanted,
+                    "SELECT a.uuid FROM j CROSS JOIN _aliases a ON a.uuid = j.value",
+                )
+            )
+        hashes = [message.line_hash for message in messages if message.uuid is None]
         if hashes:
-            for line in self.conn.execute(
-                "SELECT f.session_id, m.line_hash, m.nth FROM json_each(?) j CROSS JOIN messages m"
-                " ON m.line_hash = j.value JOIN source_files f ON f.id = m.source_file_id",
-                (orjson.dumps(hashes).decode(),),
+            for file_session, line_hash, nth in look_up(
+                self.conn,
+                hashes,
+                "SELECT f.session_id, b.line_hash, b.nth FROM j CROSS JOIN _message_lines b"
+                " ON b.line_hash = j.value JOIN messages m ON m.id = b.message_id"
+                " JOIN source_files f ON f.id = m.source_file_id",
             ):
-                keys.add(line_key(*line))
+                keys.add(line_key(file_session, line_hash, nth))
         return keys
 
-    def _replay_candidates(self, placed: list[Placed]) -> SeenReplays:
+    def _has_aliases(self) -> bool:
+        return self.conn.execute("SELECT 1 FROM _aliases LIMIT 1").fetchone() is not None
+
+    def _replay_candidates(self, messages: list[Message]) -> SeenReplays:
         found = SeenReplays()
-        sessions = {item.session_id for item in placed}
-        known = {
+        sessions = {message.session_id for message in messages}
+        known: set[str | None] = {
             session_id
-            for (session_id,) in self.conn.execute(
-                "SELECT DISTINCT s.session_id FROM json_each(?) j"
+            for (session_id,) in look_up(
+                self.conn,
+                sessions - {None},
+                "SELECT DISTINCT s.session_id FROM j"
                 " CROSS JOIN _session_files s ON s.session_id = j.value",
-                (orjson.dumps([s for s in sessions if s is not None]).decode(),),
             )
         }
         known.add(None)
-        times = {p.rec.timestamp for p in placed if p.rec.block_keys and p.session_id in known}
+        times = {m.timestamp for m in messages if m.block_keys and m.session_id in known}
         times.discard(None)
-        for session_id, agent_id, kind, at, api_id, keys in self.conn.execute(
-            "SELECT m.session_id, m.agent_id, m.type, m.timestamp, m.api_message_id, m.block_keys"
-            " FROM json_each(?1) j CROSS JOIN messages m ON m.timestamp = j.value"
-            " WHERE m.block_keys IS NOT NULL"
-            " UNION ALL SELECT c.session_id, m.agent_id, m.type, c.timestamp, m.api_message_id,"
-            "  c.block_keys FROM json_each(?1) j CROSS JOIN message_copies c"
-            "  ON c.timestamp = j.value JOIN messages m ON m.id = c.message_id"
-            " WHERE c.block_keys IS NOT NULL",
-            (orjson.dumps(sorted(t for t in times if t)).decode(),),
+        if not times:
+            return found
+        for session_id, agent_id, kind, at, api_id, keys in look_up(
+            self.conn,
+            times,
+            "SELECT m.session_id, m.agent_id, m.type, m.timestamp, m.api_message_id, b.block_keys"
+            " FROM j CROSS JOIN messages m ON m.timestamp = j.value"
+            " JOIN _message_lines b ON b.message_id = m.id WHERE b.block_keys IS NOT NULL"
+            " UNION ALL SELECT c.session_id, m.agent_id, m.type, b.timestamp, m.api_message_id,"
+            "  b.block_keys FROM j CROSS JOIN _copy_lines b ON b.timestamp = j.value"
+            "  JOIN message_copies c ON c.id = b.copy_id JOIN messages m ON m.id = c.message_id"
+            " WHERE b.block_keys IS NOT NULL",
         ):
             found.add((session_id, at, kind, thread_of(agent_id), api_id), keys)
         return found
 
-    def _count_equal_lines(self, items: list[Placed]) -> None:
+    def _count_equal_lines(self, messages: list[Message]) -> None:
         """How many equal lines came before each entry without uuid in its file."""
         counted: dict[tuple[int, int | None], int] = {}
-        for item in items:
-            key = (item.file.id, item.rec.line_hash)
+        for message in messages:
+            key = (message.source_file_id, message.line_hash)
             if key not in counted:
-                (before,) = self.conn.execute(
-                    "SELECT (SELECT count(*) FROM messages WHERE line_hash = ?1"
-                    "  AND source_file_id = ?2 AND byte_start < ?3 AND byte_length > 0)"
-                    " + (SELECT count(*) FROM message_copies WHERE line_hash = ?1"
-                    "  AND source_file_id = ?2 AND byte_start < ?3)",
-                    (item.rec.line_hash, item.file.id, item.rec.start),
+                (counted[key],) = self.conn.execute(
+                    "SELECT (SELECT count(*) FROM _message_lines b JOIN messages m"
+                    "  ON m.id = b.message_id WHERE b.line_hash = ?1"
+                    "  AND m.source_file_id = ?2 AND m.byte_start < ?3 AND m.byte_length > 0)"
+                    " + (SELECT count(*) FROM _copy_lines b JOIN message_copies c"
+                    "  ON c.id = b.copy_id WHERE b.line_hash = ?1"
+                    "  AND c.source_file_id = ?2 AND c.byte_start < ?3)",
+                    (message.line_hash, message.source_file_id, message.byte_start),
                 ).fetchone()
-                counted[key] = before
-            item.nth = counted[key]
+            message.nth = counted[key]
             counted[key] += 1
 
-    def find(self, item: Placed) -> list[int]:
+    def find(self, message: Message) -> list[int]:
         """Rows that this line is another place of; more than one when it shows them to be one."""
-        rec = item.rec
         found: set[int] = set()
         for uuid, session_id in (
-            (rec.uuid, item.session_id),
-            (rec.forked_from, rec.forked_session),
+            (message.uuid, message.session_id),
+            (message.forked_from, message.forked_session),
         ):
             if uuid is not None:
                 found.update(
@@ -149,29 +185,27 @@ class Repeats:
                         (uuid, session_id, is_uuid(uuid), entry_key(uuid, session_id)),
                     )
                 )
-        if rec.uuid is None:
+        if message.uuid is None:
             found.update(
                 message_id
                 for (message_id,) in self.conn.execute(
-                    "SELECT m.id FROM messages m JOIN source_files f ON f.id = m.source_file_id"
-                    " WHERE m.line_hash = ? AND m.nth IS ? AND f.session_id IS ?",
-                    (rec.line_hash, item.nth, item.file.session_id),
+                    "SELECT m.id FROM _message_lines b JOIN messages m ON m.id = b.message_id"
+                    " JOIN source_files f ON f.id = m.source_file_id"
+                    " WHERE b.line_hash = ? AND b.nth IS ? AND f.session_id IS ?",
+                    (message.line_hash, message.nth, message.file_session),
                 )
             )
-        if rec.block_keys and rec.timestamp is not None:
-            moment = (item.session_id, rec.timestamp)
-            found |= self.replays.find(
-                moment, rec.type, item.agent_id, rec.api_message_id, rec.block_keys
-            )
+        if message.block_keys and message.timestamp is not None:
+            found |= self.replays.find(message)
         return sorted(found)
 
-    def add_aliases(self, items: list[Placed]) -> None:
+    def add_aliases(self, messages: list[Message]) -> None:
         """Remember the uuids that forked lines name, in case the originals come later."""
         self.conn.executemany(
             "INSERT OR IGNORE INTO _aliases VALUES (?, ?)",
             [
-                (entry_key(item.rec.forked_from, item.rec.forked_session), item.id)
-                for item in items
-                if item.rec.forked_from
+                (entry_key(message.forked_from, message.forked_session), message.id)
+                for message in messages
+                if message.forked_from
             ],
         )

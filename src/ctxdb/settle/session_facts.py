@@ -1,69 +1,72 @@
-"""One look at everything that the rows of some sessions are made from."""
+"""Everything that the rows of some sessions are made from, read in a few statements."""
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from ctxdb.rows import SessionFile, loader, select_sql
 from ctxdb.store.lookup import look_up
 
 
-@dataclass(slots=True)
-class Part:
-    """What one file tells of a session."""
+class Prompt(NamedTuple):
+    """One of the first things a person asked in a session."""
+
+    ordinal: int
+    text: str
+
+
+class Summary(NamedTuple):
+    """A summary of a session, and where the entry is that it names."""
 
     file_id: int
-    first_cwd: str | None
-    agent_cwd: str | None
-    git_branch: str | None
-    version: str | None
-    slug: str | None
-    entrypoint: str | None
-    first_at: str | None
-    last_at: str | None
-    main_lines: int
-    forked_session: str | None
-    process_session: str | None
+    byte_start: int
+    is_in_own_file: bool
+    text: str
 
 
 @dataclass(slots=True)
-class Seen:
+class SessionFacts:
     """What is stored of one session."""
 
     exists: bool = False
     project_id: int | None = None
-    shares_entries: int = 0
-    parts: list[Part] = field(default_factory=list)  # in reading order
-    prompts: list[tuple[int, str]] = field(default_factory=list)  # ordinal, words; the first ten
+    shares_entries: bool = False
+    files: list[SessionFile] = field(default_factory=list)  # in reading order
+    prompts: list[Prompt] = field(default_factory=list)  # the first ten
     titles: dict[tuple[int, str], str] = field(default_factory=dict)  # by file and kind
-    summaries: list[tuple[int, int, int, str]] = field(default_factory=list)
+    summaries: list[Summary] = field(default_factory=list)
     worktrees: list[str] = field(default_factory=list)  # worktree-state entries
     resumed: str | None = None  # the session that its file began as
 
 
-def look(conn: sqlite3.Connection, sessions: list[str], *, whole: bool = True) -> dict[str, Seen]:
-    """What is stored of these sessions; without `whole`, only what tells their project."""
-    found = {session_id: Seen() for session_id in sessions}
+def read_facts(
+    conn: sqlite3.Connection, sessions: list[str], *, whole: bool = True
+) -> dict[str, SessionFacts]:
+    """What is stored of these sessions; without `whole`, only what says their project."""
+    found = {session_id: SessionFacts() for session_id in sessions}
     for session_id, project_id, shares in look_up(
         conn,
         sessions,
-        "SELECT s.id, s.project_id, s.shares_entries FROM j CROSS JOIN sessions s"
-        " ON s.id = j.value",
+        "SELECT s.id, s.project_id, EXISTS (SELECT 1 FROM _shared_sessions h"
+        "  WHERE h.session_id = s.id) FROM j CROSS JOIN sessions s ON s.id = j.value",
     ):
-        seen = found[session_id]
-        seen.exists, seen.project_id, seen.shares_entries = True, project_id, shares
-    for row in look_up(
-        conn,
-        sessions,
-        "SELECT s.session_id, s.source_file_id, s.first_cwd, s.agent_cwd, s.git_branch, s.version,"
-        "  s.slug, s.entrypoint, s.first_at, s.last_at, s.main_lines, s.forked_session,"
-        "  s.process_session"
-        " FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
-        " JOIN source_files f ON f.id = s.source_file_id"
-        " ORDER BY j.key, f.agent_id IS NOT NULL, f.session_id IS NOT s.session_id,"
-        "  s.first_at IS NULL, s.first_at, f.path",
+        facts = found[session_id]
+        facts.exists, facts.project_id, facts.shares_entries = True, project_id, bool(shares)
+    for file in map(
+        loader(SessionFile),
+        look_up(
+            conn,
+            sessions,
+            f"SELECT {select_sql(SessionFile, 's')}"
+            " FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
+            " JOIN source_files f ON f.id = s.source_file_id"
+            " ORDER BY j.key, f.agent_id IS NOT NULL, f.session_id IS NOT s.session_id,"
+            "  s.first_at IS NULL, s.first_at, f.path",
+        ),
     ):
-        found[row[0]].parts.append(Part(*row[1:]))
+        found[file.session_id].files.append(file)
     for session_id, data in look_up(
         conn,
         sessions,
@@ -72,8 +75,8 @@ def look(conn: sqlite3.Connection, sessions: list[str], *, whole: bool = True) -
     ):
         found[session_id].worktrees.append(data)
     if whole:
-        _look_at_words(conn, found)
-        _look_at_files(conn, found)
+        _read_words(conn, found)
+        _read_files(conn, found)
     return found
 
 
@@ -84,14 +87,14 @@ _TITLE = (
 )
 
 
-def _look_at_words(conn: sqlite3.Connection, found: dict[str, Seen]) -> None:
+def _read_words(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> None:
     for session_id, ordinal, prompt in look_up(
         conn,
         found,
         "SELECT t.session_id, t.ordinal, t.prompt FROM j CROSS JOIN turns t"
         " ON t.session_id = j.value AND t.ordinal <= 10 ORDER BY j.key, t.ordinal",
     ):
-        found[session_id].prompts.append((ordinal, prompt))
+        found[session_id].prompts.append(Prompt(ordinal, prompt))
     for session_id, file_id, custom, ai in look_up(
         conn,
         found,
@@ -106,8 +109,8 @@ def _look_at_words(conn: sqlite3.Connection, found: dict[str, Seen]) -> None:
                 found[session_id].titles[file_id, source] = text
 
 
-def _look_at_files(conn: sqlite3.Connection, found: dict[str, Seen]) -> None:
-    for session_id, *summary in look_up(
+def _read_files(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> None:
+    for session_id, file_id, start, own, text in look_up(
         conn,
         found,
         "SELECT s.leaf_session, coalesce(m.source_file_id, o.source_file_id),"
@@ -119,8 +122,8 @@ def _look_at_files(conn: sqlite3.Connection, found: dict[str, Seen]) -> None:
         " LEFT JOIN message_copies c ON m.id IS NULL AND c.uuid = s.leaf_uuid"
         " LEFT JOIN messages o ON o.id = c.message_id",
     ):
-        file_id, start, own, text = summary
-        found[session_id].summaries.append((file_id, -1 if start is None else start, own, text))
+        place = -1 if start is None else start
+        found[session_id].summaries.append(Summary(file_id, place, bool(own), text))
     # An old resume copies history into a new file: the user lines in it keep the old session.
     for session_id, other in look_up(
         conn,

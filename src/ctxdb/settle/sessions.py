@@ -1,7 +1,7 @@
-"""Sessions and projects, made anew from what their files and lines say.
+"""Sessions and projects, derived from what their files and lines say.
 
 Nothing here is counted up: a session's row is worked out from a handful of indexed look-ups each
-time a batch touches it, so it comes out the same whatever order the files were read in.
+time a batch touches it, so it is the same in whatever order the files were read.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import re
 import sqlite3
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any
 
 import orjson
 
-from ctxdb.settle.calls import located
+from ctxdb.rows import Session, columns, insert_sql, values_of
+from ctxdb.rules.paths import located
+from ctxdb.settle.projects import project_of
 from ctxdb.settle.relations import relation_of
-from ctxdb.settle.session_facts import Seen, look
-from ctxdb.settle.snapshots import project_of, rewrite_snapshots
+from ctxdb.settle.session_facts import SessionFacts, Summary, read_facts
+from ctxdb.settle.snapshots import rewrite_snapshots
 
 # Commands that say nothing of what a session is about: the first prompt is what comes after them.
 _HOUSEKEEPING = (
@@ -39,67 +40,20 @@ _WORKTREE = re.compile(r"(.*?)[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\]."
 MAX_FOLDER_NAME = 200  # a longer one is cut, with a hash of the path behind it
 
 
-def note_files(conn: sqlite3.Connection, rows: list[tuple[Any, ...]]) -> None:
-    """Add what a batch saw of sessions in files: rows of _session_files."""
-    conn.executemany(
-        "INSERT INTO _session_files (session_id, source_file_id, main_lines, first_cwd, agent_cwd,"
-        " git_branch, version, slug, entrypoint, first_at, last_at, first_user_at, last_user_at,"
-        " forked_session, process_session)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT DO UPDATE SET main_lines = max(main_lines, excluded.main_lines),"
-        "  first_cwd = coalesce(first_cwd, excluded.first_cwd),"
-        "  agent_cwd = coalesce(agent_cwd, excluded.agent_cwd),"
-        "  git_branch = coalesce(excluded.git_branch, git_branch),"
-        "  version = coalesce(excluded.version, version),"
-        "  slug = coalesce(excluded.slug, slug),"
-        "  entrypoint = coalesce(excluded.entrypoint, entrypoint),"
-        "  first_at = min(coalesce(first_at, excluded.first_at),"
-        "   coalesce(excluded.first_at, first_at)),"
-        "  last_at = max(coalesce(last_at, excluded.last_at),"
-        "   coalesce(excluded.last_at, last_at)),"
-        "  first_user_at = coalesce(first_user_at, excluded.first_user_at),"
-        "  last_user_at = coalesce(excluded.last_user_at, last_user_at),"
-        "  forked_session = coalesce(excluded.forked_session, forked_session),"
-        "  process_session = coalesce(process_session, excluded.process_session)",
-        rows,
-    )
-
-
-def recount_file(conn: sqlite3.Connection, session_id: str, file_id: int) -> None:
-    """Work out again what a file tells of a session, after lines changed hands."""
-    where = " FROM messages WHERE source_file_id = :file AND session_id = :session"
-    conn.execute(
-        "INSERT INTO _session_files (session_id, source_file_id) VALUES (:session, :file)"
-        " ON CONFLICT DO NOTHING",
-        {"session": session_id, "file": file_id},
-    )
-    conn.execute(
-        "UPDATE _session_files SET"
-        f" main_lines = EXISTS (SELECT 1{where} AND agent_id IS NULL),"
-        f" first_cwd = (SELECT cwd{where} AND agent_id IS NULL AND cwd IS NOT NULL"
-        "   ORDER BY byte_start LIMIT 1),"
-        f" agent_cwd = (SELECT cwd{where} AND agent_id IS NOT NULL AND cwd IS NOT NULL"
-        "   ORDER BY byte_start LIMIT 1),"
-        f" git_branch = (SELECT git_branch{where} AND git_branch IS NOT NULL"
-        "   ORDER BY byte_start DESC LIMIT 1),"
-        f" version = (SELECT version{where} AND version IS NOT NULL"
-        "   ORDER BY byte_start DESC LIMIT 1),"
-        f" first_at = (SELECT min(timestamp){where}), last_at = (SELECT max(timestamp){where})"
-        " WHERE session_id = :session AND source_file_id = :file",
-        {"session": session_id, "file": file_id},
-    )
+_UPSERT = f"{insert_sql(Session)} ON CONFLICT (id) DO UPDATE SET " + ", ".join(
+    f"{name} = excluded.{name}" for name in columns(Session) if name != "id"
+)
 
 
 def refresh(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
-    """Make the rows of sessions anew."""
-    found = look(conn, sorted(sessions))
-    for session_id, seen in found.items():
+    """Derive the rows of sessions again."""
+    for session_id, seen in read_facts(conn, sorted(sessions)).items():
         _refresh_one(conn, session_id, seen)
 
 
 def know_projects(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
     """Give sessions that have none their project; the rest of their rows is made later."""
-    for session_id, seen in look(conn, sorted(sessions), whole=False).items():
+    for session_id, seen in read_facts(conn, sorted(sessions), whole=False).items():
         if seen.project_id is None:
             project_id = _project_of(conn, seen)
             conn.execute(
@@ -111,49 +65,40 @@ def know_projects(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
                 _move_project(conn, session_id, None)
 
 
-def _project_of(conn: sqlite3.Connection, seen: Seen) -> int | None:
-    cwd = next((part.first_cwd for part in seen.parts if part.first_cwd), None)
+def _project_of(conn: sqlite3.Connection, seen: SessionFacts) -> int | None:
+    cwd = next((file.first_cwd for file in seen.files if file.first_cwd), None)
     # Where there is no main thread, its agents show at least which project it was.
-    path = cwd or next((part.agent_cwd for part in seen.parts if part.agent_cwd), None)
+    path = cwd or next((file.agent_cwd for file in seen.files if file.agent_cwd), None)
     if path is not None:
         return _project(conn, seen, path, "cwd")
-    path, source = _guess_path(conn, [part.file_id for part in seen.parts])
+    path, source = _guess_path(conn, [file.source_file_id for file in seen.files])
     return _project(conn, seen, path, source) if path else None
 
 
-def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: Seen) -> None:
-    told = seen.parts
-    backwards = [part for part in reversed(told) if part.main_lines] or told[::-1]
-    project_id = _project_of(conn, seen)
+def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) -> None:
+    files = seen.files
+    backwards = [file for file in reversed(files) if file.main_lines] or files[::-1]
     prompt = _first_prompt(seen)
-    values = (
-        session_id,
-        project_id,
-        *_title(seen, prompt),
-        next((part.slug for part in backwards if part.slug), None),
-        prompt,
-        next((part.first_cwd for part in told if part.first_cwd), None),
-        next((part.git_branch for part in backwards if part.git_branch), None),
-        next((part.version for part in backwards if part.version), None),
-        next((part.entrypoint for part in backwards if part.entrypoint), None),
-        min((part.first_at for part in told if part.first_at), default=None),
-        max((part.last_at for part in told if part.last_at), default=None),
-        *relation_of(conn, session_id, seen),
+    title, title_source = _title(seen, prompt)
+    relation, parent = relation_of(conn, session_id, seen)
+    session = Session(
+        id=session_id,
+        project_id=_project_of(conn, seen),
+        title=title,
+        title_source=title_source,
+        slug=next((file.slug for file in backwards if file.slug), None),
+        first_prompt=prompt,
+        cwd=next((file.first_cwd for file in files if file.first_cwd), None),
+        git_branch=next((file.git_branch for file in backwards if file.git_branch), None),
+        version=next((file.version for file in backwards if file.version), None),
+        entrypoint=next((file.entrypoint for file in backwards if file.entrypoint), None),
+        started_at=min((file.first_at for file in files if file.first_at), default=None),
+        ended_at=max((file.last_at for file in files if file.last_at), default=None),
+        parent_session_id=parent,
+        relation=relation,
     )
-    conn.execute(
-        "INSERT INTO sessions (id, project_id, title, title_source, slug, first_prompt, cwd,"
-        " git_branch, version, entrypoint, started_at, ended_at, relation, parent_session_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
-        " project_id = excluded.project_id, title = excluded.title,"
-        " title_source = excluded.title_source, slug = excluded.slug,"
-        " first_prompt = excluded.first_prompt, cwd = excluded.cwd,"
-        " git_branch = excluded.git_branch, version = excluded.version,"
-        " entrypoint = excluded.entrypoint, started_at = excluded.started_at,"
-        " ended_at = excluded.ended_at, relation = excluded.relation,"
-        " parent_session_id = excluded.parent_session_id",
-        values,
-    )
-    if seen.exists and seen.project_id != project_id:
+    conn.execute(_UPSERT, values_of(Session)(session))
+    if seen.exists and seen.project_id != session.project_id:
         _move_project(conn, session_id, seen.project_id)
 
 
@@ -165,16 +110,16 @@ def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:
     refresh(conn, [session_id for (session_id,) in found])
 
 
-def _first_prompt(seen: Seen) -> str | None:
-    prompts = [prompt for _, prompt in seen.prompts]
+def _first_prompt(seen: SessionFacts) -> str | None:
+    prompts = [prompt.text for prompt in seen.prompts]
     asked = [prompt for prompt in prompts if prompt not in _HOUSEKEEPING]
     return next(iter(asked or prompts), None)
 
 
-def _title(seen: Seen, prompt: str | None) -> tuple[str | None, str | None]:
+def _title(seen: SessionFacts, prompt: str | None) -> tuple[str | None, str | None]:
     for source in ("custom", "ai"):
-        for part in reversed(seen.parts):
-            if text := seen.titles.get((part.file_id, source)):
+        for file in reversed(seen.files):
+            if text := seen.titles.get((file.source_file_id, source)):
                 return text, source
     summary = _summary(seen)
     if summary is not None:
@@ -182,14 +127,17 @@ def _title(seen: Seen, prompt: str | None) -> tuple[str | None, str | None]:
     return prompt, "prompt" if prompt is not None else None
 
 
-def _summary(seen: Seen) -> str | None:
-    """The summary whose leaf stands last in the session; ties: own file, then smallest text."""
-    if not seen.summaries:
-        return None
-    rank = {part.file_id: n for n, part in enumerate(seen.parts)}
-    found = [((rank.get(f, -1), start), own, text) for f, start, own, text in seen.summaries]
-    best = max(place for place, _, _ in found)
-    return min((not own, text) for place, own, text in found if place == best)[1]
+def _summary(seen: SessionFacts) -> str | None:
+    """The summary whose leaf is last in the session; ties: own file, then smallest text."""
+    rank = {file.source_file_id: n for n, file in enumerate(seen.files)}
+
+    def place(summary: Summary) -> tuple[int, int]:
+        return rank.get(summary.file_id, -1), summary.byte_start
+
+    last = max(map(place, seen.summaries), default=None)
+    tied = [summary for summary in seen.summaries if place(summary) == last]
+    first = min(tied, key=lambda one: (not one.is_in_own_file, one.text), default=None)
+    return None if first is None else first.text
 
 
 def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
@@ -214,18 +162,22 @@ def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None,
     """The project's path without any cwd: by the folder's index, its siblings or its name."""
     for file_id in order:
         row = conn.execute(
-            "SELECT path, root FROM source_files WHERE id = ?", (file_id,)
+            "SELECT f.path, b.root FROM source_files f JOIN _file_marks b"
+            " ON b.source_file_id = f.id WHERE f.id = ?",
+            (file_id,),
         ).fetchone()
-        if row is None or not row[1]:
+        file_path, root = row or ("", None)
+        if not root:
             continue
-        rest = row[0][len(row[1]) :].lstrip("/")
-        folder = rest.partition("/")[0]
-        if folder and "/" in rest:
+        below = file_path[len(root) :].lstrip("/")
+        folder = below.partition("/")[0]
+        if folder and "/" in below:
             hint = conn.execute(
-                "SELECT value FROM _meta WHERE key = ?", (f"index:{row[1]}/{folder}",)
+                "SELECT value FROM _meta WHERE key = ?", (f"index:{root}/{folder}",)
             ).fetchone()
-            if hint:
-                return hint[0], "sessions_index"
+            if hint is not None:
+                (path,) = hint
+                return path, "sessions_index"
             for (path,) in conn.execute(
                 "SELECT path FROM projects WHERE path_source = 'cwd' ORDER BY path"
             ):
@@ -260,10 +212,10 @@ def folder_name(path: str) -> str:
 _SOURCES = ("dir_name", "sessions_index", "cwd")  # how a path is known, the surest last
 
 
-def _project(conn: sqlite3.Connection, seen: Seen, path: str, source: str) -> int:
+def _project(conn: sqlite3.Connection, seen: SessionFacts, path: str, source: str) -> int:
     repo = _repo_path(seen, path)
     row = conn.execute(
-        "SELECT id, repo_path, name, path_source FROM projects WHERE path = ?", (path,)
+        "SELECT id, repo_path, path_source FROM projects WHERE path = ?", (path,)
     ).fetchone()
     if row is None:
         cursor = conn.execute(
@@ -273,17 +225,18 @@ def _project(conn: sqlite3.Connection, seen: Seen, path: str, source: str) -> in
         if source == "cwd":
             _guess_again(conn, folder_name(path))
         return int(cursor.lastrowid or 0)
-    # Sessions may differ: what counts is the same whichever of them comes first.
-    repo = min({repo, row[1]} - {path}, default=path)
-    source = max(source, row[3], key=_SOURCES.index)
-    if (repo, source) != (row[1], row[3]):
+    project_id, known_repo, known_source = row
+    # Sessions may differ: the result is the same in whatever order they come.
+    repo = min({repo, known_repo} - {path}, default=path)
+    source = max(source, known_source, key=_SOURCES.index)
+    if (repo, source) != (known_repo, known_source):
         conn.execute(
             "UPDATE projects SET repo_path = ?, name = ?, path_source = ? WHERE id = ?",
-            (repo, _name(repo), source, row[0]),
+            (repo, _name(repo), source, project_id),
         )
-        if source == "cwd" != row[3]:
+        if source == "cwd" != known_source:
             _guess_again(conn, folder_name(path))
-    return int(row[0])
+    return int(project_id)
 
 
 def _name(repo: str) -> str:
@@ -301,7 +254,7 @@ def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
     refresh(conn, {session_id for (session_id,) in found})
 
 
-def _repo_path(seen: Seen, path: str) -> str:
+def _repo_path(seen: SessionFacts, path: str) -> str:
     if match := _WORKTREE.match(path):
         return match[1] or path
     originals: set[str] = set()
@@ -343,6 +296,6 @@ def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None)
         "  WHERE s.project_id = projects.id AND projects.path IN (f.first_cwd, f.agent_cwd))",
         (before,),
     ).rowcount
-    if guessed:  # by nobody's word but the folder's name any more
+    if guessed:  # now only the folder's name says so
         found = conn.execute("SELECT id FROM sessions WHERE project_id = ?", (before,)).fetchall()
         refresh(conn, [other for (other,) in found])

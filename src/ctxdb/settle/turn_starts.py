@@ -3,92 +3,92 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from operator import attrgetter
 
 import orjson
 
-from ctxdb.claude import Event, Message
+from ctxdb.rows import Event, Message, Turn
+from ctxdb.rules.chunk import Chunk
+from ctxdb.rules.prompt_queue import PromptQueue, TurnStart
 from ctxdb.settle import turns
-from ctxdb.store.chunk import Chunk, Placed, Touched
+from ctxdb.settle.touched import Touched
+from ctxdb.store.insert import insert, last_id
 from ctxdb.store.lookup import look_up
 
 AgentKey = tuple[str | None, str]
 LINKS = ("progress", "result")  # facts that name the call which started an agent
+QUEUE = "queue-operation"
 
 
-class TurnBeginnings:
-    """Follows the lines of files in reading order: where turns begin, and the turn of each line."""
+class TurnStarts:
+    """Follows the lines of files in reading order."""
 
     def __init__(self, conn: sqlite3.Connection, touched: Touched) -> None:
         self.conn = conn
         self.touched = touched
         # By file: a batch can hold several chunks of one.
         self.current: dict[int, dict[str | None, int | None]] = {}
-        self.queues: dict[int, turns.QueueReader] = {}
+        self.queues: dict[int, PromptQueue] = {}
         self.of_calls: dict[str, int | None] = {}
-        (last,) = conn.execute("SELECT max(id) FROM turns").fetchone()
-        self.next_id = (last or 0) + 1
-        self.new: list[tuple[Any, ...]] = []
+        self.next_id = last_id(conn, Turn) + 1
+        self.new: list[Turn] = []
         self.of_agents: dict[AgentKey, int | None] = {}
         self.links: dict[AgentKey, str] = {}
 
-    def _queue(self, chunk: Chunk) -> turns.QueueReader:
-        found = self.queues.get(chunk.file.id)
-        if found is None:
-            found = self.queues[chunk.file.id] = self._queue_before(chunk)
-        return found
+    def follow(self, chunk: Chunk, new_events: set[int]) -> None:
+        """Give the new main-thread messages of a chunk their turns.
 
-    def follow(
-        self, chunk: Chunk, items: list[Placed], row_of: Callable[[Event], int | None]
-    ) -> None:
-        """Give the new main-thread messages of a chunk their turns."""
+        `new_events` are the ids of events that are stored for the first time.
+        """
+        lines: Iterable[Message | Event] = chunk.messages
+        queued = [event for event in chunk.events if event.type == QUEUE]
+        if queued:
+            lines = sorted([*chunk.messages, *queued], key=attrgetter("byte_start"))
         file_id = chunk.file.id
         current = self.current.setdefault(file_id, {})
-        messages = iter(items)
-        place: tuple[Any, ...]
-        for record in chunk.records:
-            if type(record) is Message:
-                item = next(messages)
-                turn = record.turn
-                if record.queued is not None:
-                    turn = self._queue(chunk).attachment(record.queued)
-                if not item.fresh or item.agent_id is not None:
-                    continue
-                session_id = item.session_id
-                if turn is not None:
-                    place = (record.timestamp, item.id, None, file_id, record.start)
-                    current[session_id] = self.new_turn(session_id, turn, place)
-                elif session_id not in current:
-                    current[session_id] = self.before(chunk, session_id)
-                item.turn_id = turn_id = current[session_id]
-                if record.calls:
-                    for call in record.calls:
-                        self.of_calls[call.tool_use_id] = turn_id
-            elif type(record) is Event and record.type == "queue-operation":
-                content = orjson.loads(record.data).get("content")
-                turn = self._queue(chunk).operation(record.subtype, content, record.timestamp)
-                row = row_of(record)
-                if turn is not None and row is not None:
-                    session_id = record.session_id or chunk.file.session_id
-                    place = (record.timestamp, None, row, file_id, record.start)
-                    current[session_id] = self.new_turn(session_id, turn, place)
+        for line in lines:
+            if isinstance(line, Event):
+                self._follow_queue(chunk, line, current, is_new=line.id in new_events)
+                continue
+            turn = line.turn
+            if line.queued is not None:
+                turn = self._queue(chunk).attachment(line.queued)
+            if not line.is_new or line.agent_id is not None:
+                continue
+            session_id = line.session_id
+            if turn is not None:
+                current[session_id] = self._begin(turn, line, message_id=line.id)
+            elif session_id not in current:
+                current[session_id] = self._before(chunk, session_id)
+            line.turn_id = current[session_id]
+        self._know_calls(chunk, of_agents=False)
 
-    def write(self) -> None:
-        """Store the turns that begin in the batch."""
-        self.conn.executemany(
-            "INSERT INTO turns (id, session_id, kind, prompt, started_at, message_id, event_id,"
-            " source_file_id, byte_start) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            self.new,
-        )
-        self._number()
+    def _know_calls(self, chunk: Chunk, *, of_agents: bool) -> None:
+        """Remember the turns of calls that start agents: of the main thread, or of agents."""
+        starting = [*chunk.derived.calls_that_start_agents, *chunk.derived.halves]
+        for call in starting:
+            if call.message_id is not None and (call.agent_id is not None) == of_agents:
+                self.of_calls[call.tool_use_id] = chunk.messages[call.message_id - 1].turn_id
 
-    def _queue_before(self, chunk: Chunk) -> turns.QueueReader:
-        if chunk.start == 0:
-            return turns.QueueReader()
-        return turns.read_queue(self.conn, chunk.file.id, chunk.start)
+    def _follow_queue(
+        self, chunk: Chunk, event: Event, current: dict[str | None, int | None], *, is_new: bool
+    ) -> None:
+        content = orjson.loads(event.data).get("content")
+        turn = self._queue(chunk).operation(event.subtype, content, event.timestamp)
+        if turn is not None and is_new:
+            current[event.session_id] = self._begin(turn, event, event_id=event.id)
 
-    def before(self, chunk: Chunk, session_id: str | None) -> int | None:
+    def _queue(self, chunk: Chunk) -> PromptQueue:
+        found = self.queues.get(chunk.file.id)
+        if found is None:
+            found = PromptQueue()
+            if chunk.start:
+                found = turns.read_queue(self.conn, chunk.file.id, chunk.start)
+            self.queues[chunk.file.id] = found
+        return found
+
+    def _before(self, chunk: Chunk, session_id: str | None) -> int | None:
         """The turn in force before a chunk, by what is stored."""
         if chunk.start == 0:
             return None
@@ -97,56 +97,72 @@ class TurnBeginnings:
             self.touched.turns.add(turn_id)
         return turn_id
 
-    def new_turn(
-        self, session_id: str | None, turn: tuple[str, str], place: tuple[Any, ...]
+    def _begin(
+        self,
+        turn: TurnStart,
+        line: Message | Event,
+        *,
+        message_id: int | None = None,
+        event_id: int | None = None,
     ) -> int:
-        """A turn begins: (kind, prompt), at (time, message, event, file, byte)."""
-        turn_id = self.next_id
+        kind, prompt = turn
+        row = Turn(
+            id=self.next_id,
+            session_id=line.session_id,
+            kind=kind,
+            prompt=prompt,
+            started_at=line.timestamp,
+            message_id=message_id,
+            event_id=event_id,
+            source_file_id=line.source_file_id,
+            byte_start=line.byte_start,
+        )
         self.next_id += 1
-        self.new.append((turn_id, session_id, *turn, *place))
-        self.touched.turns.add(turn_id)
-        return turn_id
+        self.new.append(row)
+        self.touched.turns.add(self.next_id - 1)
+        return self.next_id - 1
+
+    def write(self) -> None:
+        """Store the turns that begin in the batch."""
+        self._number()
+        insert(self.conn, Turn, self.new)
 
     def _number(self) -> None:
         """Ordinals: counted on where a session has one file, else worked out again later."""
-        by_session: dict[str, list[int]] = {}
-        for row in self.new:
-            if row[1] is not None:
-                by_session.setdefault(row[1], []).append(row[0])
-        known = {
-            session_id: (last, files)
-            for session_id, last, files in look_up(
-                self.conn,
-                by_session,
-                "SELECT t.session_id, max(t.ordinal), count(DISTINCT t.source_file_id)"
-                " FROM j CROSS JOIN turns t ON t.session_id = j.value GROUP BY 1",
-            )
-        }
-        numbered: list[tuple[int, int]] = []
-        for session_id, ids in by_session.items():
-            last, files = known[session_id]
-            if files > 1:
+        by_session: dict[str, list[Turn]] = {}
+        files: dict[str, set[int | None]] = {}
+        for turn in self.new:
+            if turn.session_id is not None:
+                by_session.setdefault(turn.session_id, []).append(turn)
+                files.setdefault(turn.session_id, set()).add(turn.source_file_id)
+        last: dict[str, int] = {}
+        for session_id, ordinal, file_id in look_up(
+            self.conn,
+            by_session,
+            "SELECT t.session_id, max(t.ordinal), t.source_file_id"
+            " FROM j CROSS JOIN turns t ON t.session_id = j.value GROUP BY 1, 3",
+        ):
+            files[session_id].add(file_id)
+            last[session_id] = max(ordinal, last.get(session_id, 0))
+        for session_id, begun in by_session.items():
+            if len(files[session_id]) > 1:
                 self.touched.renumber.add(session_id)
-            else:
-                numbered += [(last + n, turn_id) for n, turn_id in enumerate(ids, 1)]
-        self.conn.executemany("UPDATE turns SET ordinal = ? WHERE id = ?", numbered)
+            for ordinal, turn in enumerate(begun, last.get(session_id, 0) + 1):
+                turn.ordinal = ordinal
 
-    def learn_links(self, items: list[Placed]) -> None:
-        """Which call started an agent, where new lines say so."""
-        for item in items:
-            if item.rec.facts and item.fresh:
-                for fact in item.rec.facts:
-                    if fact.tool_use_id and fact.source in LINKS:
-                        self.links.setdefault((item.session_id, fact.agent_id), fact.tool_use_id)
+    def learn_links(self, messages: Iterable[Message]) -> None:
+        """Remember which calls started which agents, by what new lines say."""
+        for message in messages:
+            for fact in (message.facts or ()) if message.is_new else ():
+                if fact.tool_use_id and fact.source in LINKS:
+                    self.links.setdefault((message.session_id, fact.agent_id), fact.tool_use_id)
 
-    def place_agents(self, items: list[Placed]) -> None:
+    def place_agents(self, chunk: Chunk) -> None:
         """An agent's lines belong to the turn of the call that started it, where that is known."""
-        for item in items:
-            if item.agent_id is None or not item.fresh:
-                continue
-            item.turn_id = turn_id = self.of_agent(item.session_id, item.agent_id)
-            for call in item.rec.calls or ():
-                self.of_calls[call.tool_use_id] = turn_id
+        for message in chunk.messages:
+            if message.agent_id is not None and message.is_new:
+                message.turn_id = self.of_agent(message.session_id, message.agent_id)
+        self._know_calls(chunk, of_agents=True)
 
     def of_agent(self, session_id: str | None, agent_id: str) -> int | None:
         """The turn that an agent's lines belong to, as far as is known now."""
@@ -158,25 +174,27 @@ class TurnBeginnings:
         return self.of_agents[key]
 
     def _find(self, key: AgentKey) -> int | None:
-        row = self.conn.execute(
+        known = self.conn.execute(
             "SELECT turn_id FROM agents WHERE session_id = ? AND agent_id = ?", key
         ).fetchone()
-        if row is not None:
-            return int(row[0]) if row[0] is not None else None
+        if known is not None:
+            (turn_id,) = known
+            return int(turn_id) if turn_id is not None else None
         call = self.links.get(key)
         if call is None:
-            row = self.conn.execute(
+            named = self.conn.execute(
                 "SELECT tool_use_id FROM _agent_facts WHERE session_id = ? AND agent_id = ?"
                 " AND tool_use_id <> '' AND source IN ('meta', 'progress', 'result')"
                 " ORDER BY source = 'meta' DESC LIMIT 1",
                 key,
             ).fetchone()
-            call = row[0] if row else None
+            (call,) = named or (None,)
         if call is None:
             return None
         if call in self.of_calls:
             return self.of_calls[call]
-        row = self.conn.execute(
+        made = self.conn.execute(
             "SELECT turn_id FROM tool_uses WHERE tool_use_id = ?", (call,)
         ).fetchone()
-        return row[0] if row else None
+        (turn_id,) = made or (None,)
+        return turn_id

@@ -1,88 +1,25 @@
 """Turns: one per human request, in the order a session reads.
 
-Most begin at a user line. Prompts typed while the agent works stand in queue operations (and,
-in newer versions, in queued_command attachments as well): `QueueReader` follows the queue of one
-file in byte order and says where such a turn begins.
+Most begin at a user line, some where a queued prompt leaves the queue (rules/prompt_queue.py).
+Turns of new lines begin in turn_starts.py; here they are worked out again from stored rows, after a
+file was rewritten or an entry has another owner.
 """
 
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import NamedTuple
 
 import orjson
 
-from ctxdb.claude.human_text import content_text, queued_turn
-from ctxdb.store.chunk import Placed, Touched
-
-Turn = tuple[str, str]  # kind, prompt
-
-
-class QueueReader:
-    """The prompt queue of one file. What it answers depends on earlier lines only."""
-
-    def __init__(self) -> None:
-        self.waiting: list[str] = []
-        # Texts that began a turn at a `remove` and may come again as an attachment; the reverse.
-        self.removed: list[str] = []
-        self.attached: list[str] = []
-        self.told: set[tuple[str | None, str | None, str]] = set()
-
-    def operation(self, name: str | None, content: Any, at: str | None) -> Turn | None:
-        """The turn that a queue operation begins, if any."""
-        text = content_text(content)
-        if text:
-            # The same words at the same time are a line written twice. Without words two equal
-            # lines are two operations of one moment.
-            if (name, at, text) in self.told:
-                return None
-            self.told.add((name, at, text))
-        if name == "enqueue":
-            self.waiting.append(text)
-        elif name == "dequeue":
-            if text and text in self.waiting:
-                self.waiting.remove(text)
-            elif self.waiting and not text:
-                self.waiting.pop(0)
-        elif name == "popAll":
-            if text in self.waiting:
-                self.waiting.remove(text)
-            else:  # nothing, or all of it in one text
-                self.waiting.clear()
-        elif name == "remove":
-            if text:
-                if text in self.waiting:
-                    self.waiting.remove(text)
-            elif self.waiting:
-                text = self.waiting.pop(0)
-            turn = queued_turn(text)
-            if turn is not None:
-                words = _words(turn)
-                if words in self.attached:
-                    self.attached.remove(words)
-                    return None
-                self.removed.append(words)
-            return turn
-        return None
-
-    def attachment(self, text: str) -> Turn | None:
-        """The turn that a queued_command begins; None when its `remove` has begun it already."""
-        turn = queued_turn(text)
-        if turn is not None:
-            words = _words(turn)
-            if words in self.removed:
-                self.removed.remove(words)
-                return None
-            self.attached.append(words)
-        return turn
-
-
-def _words(turn: Turn) -> str:
-    """What was typed: a picture stands in the attachment only, in the queue as [Image #1]."""
-    parts = turn[1].split("\n\n")
-    return "\n\n".join(part for part in parts if part not in ("[image]", "[document]"))
-
+from ctxdb.rows import Message, Turn, insert_sql, values_of
+from ctxdb.rules.owners import SessionRank, session_rank
+from ctxdb.rules.prompt_queue import PromptQueue, TurnStart
+from ctxdb.settle.touched import Touched
+from ctxdb.store.insert import load
+from ctxdb.store.lookup import look_up
 
 # Every line of a file that moves its queue, copied ones too: what the queue holds at a byte follows
 # from the file alone. Only an owned line has a row here for a turn to hang on.
@@ -108,7 +45,7 @@ ORDER BY 1
 _END = 1 << 62
 
 # Turns whose line is still in its file: what a rewrite took away stands nowhere any more.
-_STANDING = (
+_IN_FILE = (
     "NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = turns.message_id AND m.byte_length < 0)"
     " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.id = turns.event_id AND e.byte_length < 0)"
 )
@@ -131,26 +68,43 @@ _LAST_COPIED = (
 )
 
 
+class QueueLine(NamedTuple):
+    """A line that moves a file's queue; without a row where another file owns it."""
+
+    byte_start: int
+    source: str  # event_id or message_id: the column of turns that names its row
+    row_id: int | None
+    session_id: str | None
+    timestamp: str | None
+    operation: str | None
+    data: str | None
+    queued: str | None
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What a turn that it begins is known by."""
+        return self.source, self.row_id
+
+
 def _follow(
-    conn: sqlite3.Connection, file_id: int, before: int, reader: QueueReader
-) -> Iterator[Any]:
-    """Lead a reader along a file's queue: (row or None, place, session, time, turn) per line."""
-    for start, source, row_id, session_id, at, name, data, text in conn.execute(
-        _QUEUE_LINES, {"file": file_id, "before": before}
-    ).fetchall():
-        if source == "message_id":
-            turn = reader.attachment(text)
+    conn: sqlite3.Connection, file_id: int, before: int, queue: PromptQueue
+) -> Iterator[tuple[QueueLine, TurnStart | None]]:
+    """Lead a queue along a file: each line, and the turn that it begins."""
+    for values in conn.execute(_QUEUE_LINES, {"file": file_id, "before": before}).fetchall():
+        line = QueueLine(*values)
+        if line.source == "message_id":
+            yield line, queue.attachment(line.queued or "")
         else:
-            turn = reader.operation(name, orjson.loads(data).get("content"), at)
-        yield source, row_id, start, session_id, at, turn
+            content = orjson.loads(line.data or "{}").get("content")
+            yield line, queue.operation(line.operation, content, line.timestamp)
 
 
-def read_queue(conn: sqlite3.Connection, file_id: int, before: int) -> QueueReader:
-    """A reader that has followed the file up to a byte."""
-    reader = QueueReader()
-    for _ in _follow(conn, file_id, before, reader):
+def read_queue(conn: sqlite3.Connection, file_id: int, before: int) -> PromptQueue:
+    """The queue of a file as it is at a byte."""
+    queue = PromptQueue()
+    for _ in _follow(conn, file_id, before, queue):
         pass
-    return reader
+    return queue
 
 
 def last_turn(
@@ -159,13 +113,13 @@ def last_turn(
     """The turn in force in a file and session just before a byte."""
     own = conn.execute(
         "SELECT id, byte_start FROM turns WHERE source_file_id = ? AND session_id IS ?"
-        f" AND byte_start < ? AND {_STANDING} ORDER BY byte_start DESC LIMIT 1",
+        f" AND byte_start < ? AND {_IN_FILE} ORDER BY byte_start DESC LIMIT 1",
         (file_id, session_id, before),
     ).fetchone()
-    after = own[1] if own else -1
+    turn_id, after = own or (None, -1)
     where = {"file": file_id, "session": session_id, "after": after, "before": before}
-    row = conn.execute(_LAST_COPIED, where).fetchone()
-    return row[0] if row else own[0] if own else None
+    (turn_id,) = conn.execute(_LAST_COPIED, where).fetchone() or (turn_id,)
+    return turn_id
 
 
 def last_turn_by_time(conn: sqlite3.Connection, session_id: str, at: str | None) -> int | None:
@@ -175,21 +129,22 @@ def last_turn_by_time(conn: sqlite3.Connection, session_id: str, at: str | None)
         " ORDER BY started_at DESC, ordinal DESC LIMIT 1",
         (session_id, at),
     ).fetchone()
-    return row[0] if row else None
+    (turn_id,) = row or (None,)
+    return turn_id
 
 
-def retell(conn: sqlite3.Connection, touched: Touched) -> None:
+def find_again(conn: sqlite3.Connection, touched: Touched) -> None:
     """Work out the turns of files again from what is stored: after a rewrite, a change of owner.
 
     First where turns begin, in all of them: a line may belong to a turn that begins elsewhere.
     """
-    for file_id in sorted(touched.retell):
-        _retell_file(conn, file_id, touched)
-    for file_id in sorted(touched.retell):
+    for file_id in sorted(touched.turns_of_files):
+        _find_starts(conn, file_id, touched)
+    for file_id in sorted(touched.turns_of_files):
         _give_turns(conn, file_id, touched)
 
 
-def _retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
+def _find_starts(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
     """Where turns begin in a file."""
     conn.execute(
         "UPDATE turns SET source_file_id = m.source_file_id, byte_start = m.byte_start,"
@@ -199,7 +154,7 @@ def _retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> No
         "   IS NOT (turns.source_file_id, turns.byte_start, turns.session_id, turns.started_at)",
         (file_id,),
     )
-    _retell_queue(conn, file_id)
+    _find_queued(conn, file_id)
     sessions = [
         s
         for (s,) in conn.execute(
@@ -211,7 +166,15 @@ def _retell_file(conn: sqlite3.Connection, file_id: int, touched: Touched) -> No
     ]
     touched.renumber.update(sessions)
     touched.sessions.update(sessions)
-    touched.pulls.update(sessions)  # a pr-link names the turn before it
+    touched.pull_requests.update(sessions)  # a pr-link names the turn before it
+
+
+class _Begins(NamedTuple):
+    """Where a turn begins."""
+
+    byte_start: int
+    session_id: str | None
+    turn_id: int
 
 
 def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
@@ -219,13 +182,14 @@ def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
 
     One that a rewrite took away stays in its turn, as long as there is such a turn.
     """
-    places = conn.execute(
+    rows = conn.execute(
         "SELECT byte_start, session_id, id FROM turns"
-        f" WHERE source_file_id = :file AND {_STANDING} UNION ALL {_COPIED} ORDER BY 1",
+        f" WHERE source_file_id = :file AND {_IN_FILE} UNION ALL {_COPIED} ORDER BY 1",
         {"file": file_id, "after": -1, "before": _END},
-    ).fetchall()
+    )
+    places = [_Begins(*values) for values in rows]
     begun: dict[str | None, int] = {}
-    n = 0
+    coming = deque(places)
     for message_id, start, session_id, before in conn.execute(
         "SELECT id, byte_start, session_id, turn_id FROM messages"
         " WHERE source_file_id = ? AND agent_id IS NULL AND (byte_length > 0"
@@ -233,113 +197,131 @@ def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
         " ORDER BY byte_start",
         (file_id,),
     ).fetchall():
-        while n < len(places) and places[n][0] <= start:
-            begun[places[n][1]] = places[n][2]
-            n += 1
+        while coming and coming[0].byte_start <= start:
+            place = coming.popleft()
+            begun[place.session_id] = place.turn_id
         turn_id = begun.get(session_id)
         if turn_id != before:
             move_message(conn, message_id, turn_id, before, touched)
 
 
-def replace_turn(conn: sqlite3.Connection, item: Placed) -> None:
+_PLACES = ("session_id", "started_at", "source_file_id", "byte_start")
+_WORDS = ("kind", "prompt")
+
+
+def _update_turn(conn: sqlite3.Connection, turn: Turn, names: tuple[str, ...]) -> None:
+    """Write some columns of a stored turn."""
+    assigned = ", ".join(f"{name} = ?" for name in names)
+    values = [getattr(turn, name) for name in names]
+    conn.execute(f"UPDATE turns SET {assigned} WHERE id = ?", (*values, turn.id))
+
+
+def replace_turn(conn: sqlite3.Connection, message: Message) -> None:
     """The turn that a message begins, after its row was filled from another line."""
-    rec = item.rec
-    place = (item.session_id, rec.timestamp, item.file.id, rec.start)
-    found = conn.execute("SELECT id FROM turns WHERE message_id = ?", (item.id,)).fetchone()
-    turn = rec.turn if item.agent_id is None else None
-    if turn is not None and found is None:
-        conn.execute(
-            "INSERT INTO turns (session_id, started_at, source_file_id, byte_start, kind, prompt,"
-            " message_id) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*place, *turn, item.id),
-        )
-    elif turn is not None:
-        conn.execute(
-            "UPDATE turns SET session_id = ?, started_at = ?, source_file_id = ?, byte_start = ?,"
-            " kind = ?, prompt = ? WHERE id = ?",
-            (*place, *turn, found[0]),
-        )
-    elif found is not None and rec.queued is not None:
-        conn.execute(
-            "UPDATE turns SET session_id = ?, started_at = ?, source_file_id = ?, byte_start = ?"
-            " WHERE id = ?",
-            (*place, found[0]),
-        )
-    elif found is not None:
-        conn.execute("DELETE FROM turns WHERE id = ?", found)
+    stored = conn.execute("SELECT id FROM turns WHERE message_id = ?", (message.id,)).fetchone()
+    (turn_id,) = stored or (None,)
+    turn = Turn(
+        id=turn_id,
+        session_id=message.session_id,
+        started_at=message.timestamp,
+        message_id=message.id,
+        source_file_id=message.source_file_id,
+        byte_start=message.byte_start,
+    )
+    start = message.turn if message.agent_id is None else None
+    if start is not None:
+        turn.kind, turn.prompt = start
+        if turn_id is None:
+            conn.execute(insert_sql(Turn), values_of(Turn)(turn))
+        else:
+            _update_turn(conn, turn, (*_PLACES, *_WORDS))
+    elif turn_id is not None and message.queued is not None:
+        _update_turn(conn, turn, _PLACES)
+    elif turn_id is not None:
+        conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
 
 
-def _retell_queue(conn: sqlite3.Connection, file_id: int) -> None:
-    wanted: dict[tuple[str, int], tuple[Any, ...]] = {}
-    present: set[tuple[str, int]] = set()
-    for source, row_id, start, session_id, at, turn in _follow(conn, file_id, _END, QueueReader()):
-        if row_id is None:
+def _find_queued(conn: sqlite3.Connection, file_id: int) -> None:
+    """The turns of queued prompts in a file."""
+    wanted: dict[tuple[str, int | None], Turn] = {}
+    present: set[tuple[str, int | None]] = set()
+    for line, start in _follow(conn, file_id, _END, PromptQueue()):
+        if line.row_id is None:
             continue
-        present.add((source, row_id))
-        if turn is not None and not (source == "event_id" and _is_forked(conn, session_id, at)):
-            wanted[source, row_id] = (session_id, *turn, at, file_id, start)
-    found = conn.execute(
+        present.add(line.key)
+        is_copy = line.source == "event_id" and _is_forked(conn, line.session_id, line.timestamp)
+        if start is not None and not is_copy:
+            kind, prompt = start
+            turn = Turn(
+                session_id=line.session_id,
+                kind=kind,
+                prompt=prompt,
+                started_at=line.timestamp,
+                source_file_id=file_id,
+                byte_start=line.byte_start,
+            )
+            setattr(turn, line.source, line.row_id)
+            wanted[line.key] = turn
+    stored = conn.execute(
         "SELECT t.id, 'event_id', t.event_id FROM turns t WHERE t.source_file_id = ?1"
         "  AND t.event_id IS NOT NULL"
         " UNION ALL SELECT t.id, 'message_id', t.message_id FROM turns t JOIN messages m"
         "  ON m.id = t.message_id WHERE t.source_file_id = ?1 AND m.subtype = 'queued_command'",
         (file_id,),
     ).fetchall()
-    for turn_id, source, row_id in found:
-        values = wanted.pop((source, row_id), None)
-        if values is not None:
-            conn.execute(
-                "UPDATE turns SET session_id = ?, kind = ?, prompt = ?, started_at = ?,"
-                " source_file_id = ?, byte_start = ? WHERE id = ?",
-                (*values, turn_id),
-            )
+    for turn_id, source, row_id in stored:
+        known = wanted.pop((source, row_id), None)
+        if known is not None:
+            known.id = turn_id
+            _update_turn(conn, known, (*_PLACES, *_WORDS))
         elif (source, row_id) in present:
             conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
         # A queue operation that is no longer in its file keeps its turn: nothing is lost.
-    for (source, row_id), values in wanted.items():
-        conn.execute(
-            "INSERT INTO turns (session_id, kind, prompt, started_at, source_file_id, byte_start,"
-            f" {source}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*values, row_id),
-        )
+    conn.executemany(insert_sql(Turn), map(values_of(Turn), wanted.values()))
 
 
 def forked_queues(conn: sqlite3.Connection, sessions: list[str]) -> set[int]:
-    """Files whose queue operations stand in these sessions as well, through a fork."""
+    """Files whose queue operations are in these sessions as well, through a fork."""
     return {
         file_id
-        for (file_id,) in conn.execute(
-            "SELECT DISTINCT o.source_file_id FROM json_each(?) j CROSS JOIN events e"
+        for (file_id,) in look_up(
+            conn,
+            sessions,
+            "SELECT DISTINCT o.source_file_id FROM j CROSS JOIN events e"
             " ON e.session_id = j.value AND e.type = 'queue-operation'"
             " CROSS JOIN events o ON o.type = 'queue-operation' AND o.timestamp = e.timestamp"
             " WHERE o.session_id <> e.session_id",
-            (orjson.dumps(sessions).decode(),),
         )
     }
 
 
-# A session's place among those that have an operation in common, as among owners of an entry.
-_SESSION_RANK = (
-    "EXISTS (SELECT 1 FROM _session_files f WHERE f.session_id = s.id"
-    "  AND f.forked_session <> s.id), s.first_unshared_at IS NOT NULL,"
-    " coalesce(s.first_unshared_at, ''), s.id"
+class _QueueRank(NamedTuple):
+    """A session's place among those that have an operation in common, as among owners."""
+
+    is_fork: bool
+    session: SessionRank
+
+
+_RANK = (
+    "SELECT EXISTS (SELECT 1 FROM _session_files f WHERE f.session_id = s.session_id"
+    "  AND f.forked_session <> s.session_id), s.session_id, s.first_unshared_at"
+    " FROM _shared_sessions s"
 )
 
 
 def _is_forked(conn: sqlite3.Connection, session_id: str | None, at: str | None) -> bool:
     """Whether a queue operation is a fork's copy of one in the session that it came from."""
-    own = conn.execute(
-        f"SELECT {_SESSION_RANK} FROM sessions s WHERE s.id = ? AND s.shares_entries", (session_id,)
-    ).fetchone()
-    if own is None or at is None:
-        return False
-    others = conn.execute(
-        f"SELECT DISTINCT {_SESSION_RANK} FROM events e JOIN sessions s"
-        " ON s.id = e.session_id WHERE e.type = 'queue-operation' AND e.timestamp = ?"
-        "  AND s.id <> ? AND s.shares_entries",
-        (at, session_id),
+    rows = conn.execute(
+        f"{_RANK} WHERE s.session_id = ?1 OR s.session_id IN (SELECT e.session_id FROM events e"
+        "  WHERE e.type = 'queue-operation' AND e.timestamp = ?2)",
+        (session_id, at),
     )
-    return any(other < own for other in others)
+    ranks = {
+        other: _QueueRank(bool(is_fork), session_rank(other, first))
+        for is_fork, other, first in rows
+    }
+    own = ranks.get(session_id or "")
+    return own is not None and at is not None and min(ranks.values()) < own
 
 
 def move_message(
@@ -388,14 +370,13 @@ def file_order(conn: sqlite3.Connection, session_id: str) -> list[int]:
 def renumber(conn: sqlite3.Connection, session_id: str) -> None:
     """Count a session's turns from 1 in reading order."""
     rank = {file_id: n for n, file_id in enumerate(file_order(conn, session_id))}
-    found = conn.execute(
-        "SELECT id, ordinal, source_file_id, byte_start FROM turns WHERE session_id = ?",
-        (session_id,),
-    ).fetchall()
-    found.sort(key=lambda row: (rank.get(row[2], len(rank)), row[3], row[0]))
+    turns = list(load(conn, Turn, "WHERE t.session_id = ?", (session_id,)))
+    turns.sort(
+        key=lambda turn: (rank.get(turn.source_file_id or 0, len(rank)), turn.byte_start, turn.id)
+    )
     conn.executemany(
         "UPDATE turns SET ordinal = ? WHERE id = ?",
-        [(n, row[0]) for n, row in enumerate(found, 1) if row[1] != n],
+        [(n, turn.id) for n, turn in enumerate(turns, 1) if turn.ordinal != n],
     )
 
 

@@ -14,12 +14,20 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from ctxdb.errors import CtxdbError, DamagedDatabase, NoDatabase, NotOurDatabase, UnsafeDatabase
-from ctxdb.store.version import applied
+from ctxdb.errors import (
+    CtxdbError,
+    DamagedDatabase,
+    NoDatabase,
+    NotOurDatabase,
+    OldDatabase,
+    UnsafeDatabase,
+)
+from ctxdb.lock import refuse_unsafe
+from ctxdb.store.version import applied, is_old
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself
 # to conform: 0.4 us each time, half of what storing a message costs. This one answers at once.
@@ -29,7 +37,7 @@ sqlite3.register_adapter(type(None), _NOTHING.get)
 APPLICATION_ID = 0x43545844  # "CTXD", as migrations.py sets it
 BUSY_SECONDS = 60.0  # someone editing in DB Browser may hold the write lock for a while
 STATEMENTS = 512  # kept prepared: a batch uses more than the 128 that sqlite3 would keep
-MIN_SQLITE = (3, 37, 0)
+MIN_SQLITE = (3, 40, 0)  # the oldest version that the views are tested with; README says it too
 CACHE_KIB = 64 * 1024  # page cache of the writer; indexes of a large database are hot
 READER_CACHE_KIB = 16 * 1024  # with SQLite's own 2 MB, a view reads many pages twice
 WAL_PAGES = 8000  # checkpoint at 64 MB: hot index pages are then written back once, not many times
@@ -49,7 +57,7 @@ def _make_private(path: Path) -> None:
         flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC
         os.close(os.open(path, flags, 0o600))
     except FileExistsError:
-        _check_owner(path)
+        refuse_unsafe(path)
     except OSError as e:
         raise CtxdbError(f"{path}: cannot be created: {e.strerror}") from e
     for suffix in SIDE_FILES:
@@ -65,16 +73,6 @@ def _make_private(path: Path) -> None:
             continue
         except OSError as e:
             raise UnsafeDatabase(side, f"others can read it and it stays so: {e.strerror}") from e
-
-
-def _check_owner(path: Path) -> None:
-    found = path.lstat()
-    if stat.S_ISLNK(found.st_mode):
-        raise UnsafeDatabase(path, "is a symbolic link; name the file itself")
-    if not stat.S_ISREG(found.st_mode):
-        raise NotOurDatabase(path, "is not a regular file")
-    if found.st_uid != os.geteuid() and os.geteuid() != 0:
-        raise UnsafeDatabase(path, "belongs to another user")
 
 
 def _check_header(path: Path) -> None:
@@ -151,6 +149,7 @@ def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection
     _check_sqlite()
     _make_private(path)
     _check_header(path)
+    _refuse_old(path)
     with _closed_on_failure(path, lambda: _connect(path, wait)) as conn:
         says_so = _check_application(conn, path)
         _use_wal(conn, wait)
@@ -230,7 +229,35 @@ def open_reader(path: Path) -> sqlite3.Connection:
         conn.execute("PRAGMA temp_store = MEMORY")
         conn.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         _check_application(conn, path)
+        if is_old(conn):
+            raise OldDatabase(path)
     return conn
+
+
+def open_old(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, to a database of any version."""
+    refuse_unsafe(path)
+    _check_header(path)
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro{_immutable(path)}"
+    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+
+
+def _refuse_old(path: Path) -> None:
+    """Raise OldDatabase. A connection that can write might change the file when it is closed."""
+    with suppress(sqlite3.Error), closing(open_old(path)) as conn:
+        if is_old(conn):
+            raise OldDatabase(path)
+
+
+def remove_log(path: Path, wait: float) -> bool:
+    """Move all of a database into its one file; False when another program has it open."""
+    with closing(_connect(path, wait)) as conn:
+        busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            return False
+    for suffix in ("-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    return True
 
 
 def _immutable(path: Path) -> str:

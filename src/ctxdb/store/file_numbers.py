@@ -14,14 +14,15 @@ if TYPE_CHECKING:
 
     from ctxdb.files.walk import KnownNumbers
 
-_ORDINARY = "path_bytes IS NULL AND state IN ('ok', 'partial')"  # nearly all files
-_NUMBERS = (
-    "SELECT path, dev, ino, size, mtime_ns, ctime_ns"
-    f" FROM source_files WHERE missing_since IS NULL AND {_ORDINARY}"
+_FILES = (
+    "FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
+    " WHERE f.missing_since IS NULL"
 )
+_ORDINARY = "b.path_bytes IS NULL AND f.state IN ('ok', 'partial')"  # nearly all files
+_NUMBERS = f"SELECT f.path, b.dev, b.ino, f.size, b.mtime_ns, b.ctime_ns {_FILES} AND {_ORDINARY}"
 _OTHERS = (
-    "SELECT path, path_bytes, state IN ('ok', 'partial'), dev, ino, size, mtime_ns, ctime_ns"
-    f" FROM source_files WHERE missing_since IS NULL AND NOT ({_ORDINARY})"
+    "SELECT f.path, b.path_bytes, f.state IN ('ok', 'partial'), b.dev, b.ino, f.size, b.mtime_ns,"
+    f" b.ctime_ns {_FILES} AND NOT ({_ORDINARY})"
 )
 
 

@@ -17,6 +17,7 @@ from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store import model_names, shipped_prices, sql_files
 from ctxdb.store.connection import write_transaction
+from ctxdb.store.readme import write_readme
 from ctxdb.store.version import applied, fingerprint, is_current, steps, view_files
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
         shipped_prices.refresh(conn)
         model_names.renew(conn)
         _write_docs(conn)
+        write_readme(conn)
         conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint(),))
 
 

@@ -1,4 +1,4 @@
-"""Rows of source_files: what is known of each transcript file, and what a pass finds changed."""
+"""Rows of source_files: what is known of each transcript file, and how far it has been read."""
 
 from __future__ import annotations
 
@@ -6,114 +6,120 @@ import os
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
-
-import orjson
+from typing import TYPE_CHECKING, Any
 
 from ctxdb.claude.layout import role_of
 from ctxdb.files.identity import Known
-from ctxdb.files.tail import Unfinished
 from ctxdb.files.walk import FoundFile, numbers_of, store_path
-from ctxdb.store.chunk import SourceFile
+from ctxdb.rows import SourceFile, from_sql, loader, select_sql
+from ctxdb.store.insert import insert
 from ctxdb.store.lookup import look_up
+
+if TYPE_CHECKING:
+    from ctxdb.rules.chunk import Chunk
 
 
 @dataclass(slots=True)
 class KnownFile:
-    """A row of source_files."""
+    """A row of source_files, and the file as the identity check knows it."""
 
     file: SourceFile
     known: Known
-    state: str
-    attempting: int | None
-    open_path: str | bytes
+
+    @property
+    def state(self) -> str:
+        """What was last found: new, ok, partial, unreadable or missing."""
+        return self.file.state
+
+    @property
+    def open_path(self) -> str | bytes:
+        """The path to open it by."""
+        return self.file.path_bytes or self.file.path
 
 
-_COLUMNS = (
-    'id, path, session_id, agent_id, workflow_run, generation, "offset", root, size,'
-    " dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes, searched, searched_mark"
-)
+_COLUMNS = select_sql(SourceFile)
+_TABLES = from_sql(SourceFile)
 
 
 def load_place(conn: sqlite3.Connection, file: SourceFile) -> None:
     """Forget how far a file was read in what was rolled back, and what that said of it."""
     file.session_id, file.offset, file.mark = conn.execute(
-        'SELECT session_id, "offset", mark FROM source_files WHERE id = ?', (file.id,)
+        f'SELECT t.session_id, t."offset", b.mark FROM {_TABLES} WHERE t.id = ?', (file.id,)
     ).fetchone()
-    file.unfinished = None
+    file.searched = file.searched_mark = None
 
 
 def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
     """Those files that are known, by their stored path."""
-    sql = f"SELECT {_COLUMNS} FROM j CROSS JOIN source_files f ON f.path = j.value"
-    return {row[1]: _known(row) for row in look_up(conn, paths, sql)}
+    sql = f"SELECT {_COLUMNS} FROM j CROSS JOIN {_TABLES} WHERE t.path = j.value"
+    return _load(look_up(conn, paths, sql))
 
 
 def load_by_inode(conn: sqlite3.Connection, files: Iterable[FoundFile]) -> list[KnownFile]:
     """Those files that were last seen with one of these files' inodes."""
     wanted = {(file.dev, file.ino) for file in files}
-    rows = conn.execute(
-        "WITH j AS (SELECT value FROM json_each(?))"
-        f" SELECT {_COLUMNS} FROM j CROSS JOIN source_files f ON f.ino = j.value",
-        (orjson.dumps([ino for _, ino in wanted]).decode(),),
+    sql = (
+        f"SELECT {_COLUMNS} FROM j CROSS JOIN _file_marks b ON b.ino = j.value"
+        " JOIN source_files t ON t.id = b.source_file_id"
     )
-    found = [_known(row) for row in rows]
+    found = _load(look_up(conn, [ino for _, ino in wanted], sql)).values()
     return [item for item in found if (item.known.dev, item.known.ino) in wanted]
 
 
-def _known(row: tuple[Any, ...]) -> KnownFile:
-    (file_id, path, session_id, agent_id, run, generation, offset, root, size) = row[:9]
-    dev, ino, mtime_ns, ctime_ns, mark, state, attempting, path_bytes, *unfinished = row[9:]
-    where = (generation, offset, root or "", mark)
-    file = SourceFile(file_id, path, session_id, agent_id, run, *where)
-    if None not in unfinished:
-        file.unfinished = Unfinished(*unfinished)
-    known = Known(path, dev or 0, ino or 0, size, mtime_ns or 0, ctime_ns or 0, offset, mark)
-    return KnownFile(file, known, state, attempting, path_bytes or path)
+def _load(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownFile]:
+    return {file.path: _known(file) for file in map(loader(SourceFile), rows)}
+
+
+def _known(file: SourceFile) -> KnownFile:
+    known = Known(
+        file.path,
+        file.dev or 0,
+        file.ino or 0,
+        file.size,
+        file.mtime_ns or 0,
+        file.ctime_ns or 0,
+        file.offset,
+        file.mark,
+    )
+    return KnownFile(file, known)
 
 
 def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
     """A row for a file that is seen for the first time."""
     path, raw = store_path(found.path)
+    root, _ = store_path(found.root)
     role = role_of(found.path, found.root)
-    cursor = conn.execute(
-        "INSERT INTO source_files (path, path_bytes, session_id, agent_id, workflow_run, root,"
-        " size, state, first_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, 'new', ?)",
-        (
-            path,
-            raw,
-            role.session_id,
-            role.agent_id,
-            role.workflow_run,
-            store_path(found.root)[0],
-            found.size,
-            now,
-        ),
-    )
+    (last,) = conn.execute("SELECT max(id) FROM source_files").fetchone()
     file = SourceFile(
-        int(cursor.lastrowid or 0),
-        path,
-        role.session_id,
-        role.agent_id,
-        role.workflow_run,
-        root=found.root,
-        fresh=True,
+        id=(last or 0) + 1,
+        path=path,
+        session_id=role.session_id,
+        agent_id=role.agent_id,
+        size=found.size,
+        first_seen_at=now,
+        path_bytes=raw,
+        root=root,
+        workflow_run=role.workflow_run,
+        is_new=True,
     )
-    known = Known(path, 0, 0, 0, 0, 0, 0, None)
-    return KnownFile(file, known, "new", None, raw or found.path)
+    insert(conn, SourceFile, [file])
+    return KnownFile(file, Known(path, 0, 0, 0, 0, 0, 0, None))
 
 
 def rename_file(conn: sqlite3.Connection, old: KnownFile, found: FoundFile) -> None:
     """The same file under another name: nothing is read again."""
     path, raw = store_path(found.path)
+    root, _ = store_path(found.root)
     conn.execute(
-        "UPDATE source_files SET path = ?, path_bytes = ?, root = ?, missing_since = NULL,"
+        "UPDATE source_files SET path = ?, missing_since = NULL,"
         " state = CASE WHEN \"offset\" < ? THEN 'partial' ELSE 'ok' END WHERE id = ?",
-        (path, raw, store_path(found.root)[0], found.size, old.file.id),
+        (path, found.size, old.file.id),
     )
-    old.file.path = path
-    old.file.root = found.root
-    old.open_path = raw or found.path
+    conn.execute(
+        "UPDATE _file_marks SET path_bytes = ?, root = ? WHERE source_file_id = ?",
+        (raw, root, old.file.id),
+    )
+    old.file.path, old.file.path_bytes, old.file.root = path, raw, root
 
 
 def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
@@ -131,9 +137,13 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
     for table in ("message_copies", "_event_copies", "line_counts", "ingest_errors"):
         conn.execute(f"DELETE FROM {table} WHERE source_file_id = ?", (file.id,))
     conn.execute(
-        'UPDATE source_files SET generation = generation + 1, "offset" = 0, lines = 0,'
-        " bad_lines = 0, skipped_lines = 0, mark = NULL, searched = NULL, searched_mark = NULL,"
-        " attempting = NULL WHERE id = ?",
+        'UPDATE source_files SET "offset" = 0, lines = 0, bad_lines = 0, skipped_lines = 0'
+        " WHERE id = ?",
+        (file.id,),
+    )
+    conn.execute(
+        "UPDATE _file_marks SET generation = generation + 1, mark = NULL, attempting = NULL,"
+        " searched = NULL, searched_mark = NULL WHERE source_file_id = ?",
         (file.id,),
     )
     file.generation += 1
@@ -142,11 +152,15 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
 
 def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offset: int) -> None:
     """The file was looked at and had nothing new."""
-    state = "ok" if offset >= stat.st_size else "partial"
+    dev, ino, size, mtime_ns, ctime_ns = numbers_of(stat)
     conn.execute(
-        "UPDATE source_files SET dev = ?, ino = ?, size = ?, mtime_ns = ?, ctime_ns = ?, state = ?,"
-        " missing_since = NULL WHERE id = ?",
-        (*numbers_of(stat), state, file_id),
+        "UPDATE source_files SET size = ?, state = ?, missing_since = NULL WHERE id = ?",
+        (size, "ok" if offset >= stat.st_size else "partial", file_id),
+    )
+    conn.execute(
+        "UPDATE _file_marks SET dev = ?, ino = ?, mtime_ns = ?, ctime_ns = ?"
+        " WHERE source_file_id = ?",
+        (dev, ino, mtime_ns, ctime_ns, file_id),
     )
 
 
@@ -206,3 +220,62 @@ def mark_deleted_sessions(conn: sqlite3.Connection, now: str) -> None:
         " AND id IN (SELECT session_id FROM source_files INDEXED BY source_files_present"
         "  WHERE agent_id IS NULL AND missing_since IS NULL)"
     )
+
+
+# -- what a batch does to files -------------------------------------------------------------------
+
+
+class OffsetMoved(Exception):
+    """Another process has read on in the same file: nothing of this batch may stay."""
+
+
+def note_errors(conn: sqlite3.Connection, chunks: Iterable[Chunk], now: str) -> None:
+    """Lines that could not be read, or only after mending."""
+    conn.executemany(
+        "INSERT INTO ingest_errors (source_file_id, byte_start, byte_length, reason,"
+        " excerpt, seen_at) VALUES (?, ?, ?, ?, ?, ?)",
+        [(chunk.file.id, *error, now) for chunk in chunks for error in chunk.errors],
+    )
+
+
+def move_offsets(conn: sqlite3.Connection, chunks: Iterable[Chunk], now: str) -> None:
+    """The last step: each file's offset moves on, and only from where the batch began."""
+    for chunk in chunks:
+        file, stat = chunk.file, chunk.stat
+        bad = sum(n for (_, _, outcome, _), n in chunk.counts.items() if outcome == "bad")
+        skipped = sum(n for (_, _, outcome, _), n in chunk.counts.items() if outcome == "skipped")
+        moved = conn.execute(
+            'UPDATE source_files SET "offset" = ?, lines = lines + ?, bad_lines = bad_lines + ?,'
+            " skipped_lines = skipped_lines + ?, size = ?, state = ?,"
+            " last_read_at = coalesce(?, last_read_at), missing_since = NULL"
+            ' WHERE id = ? AND "offset" = ?',
+            (
+                chunk.end,
+                chunk.lines,
+                bad,
+                skipped,
+                stat.size,
+                "ok" if chunk.end >= stat.size else "partial",
+                now if chunk.lines else None,
+                file.id,
+                chunk.start,
+            ),
+        ).rowcount
+        marked = conn.execute(
+            "UPDATE _file_marks SET mark = ?, dev = ?, ino = ?, mtime_ns = ?, ctime_ns = ?,"
+            " attempting = NULL, searched = ?, searched_mark = ?"
+            " WHERE source_file_id = ? AND generation = ?",
+            (
+                chunk.mark,
+                stat.dev,
+                stat.ino,
+                # Only a file that was read to its end may be passed over by its stat.
+                stat.mtime_ns if chunk.at_end else 0,
+                stat.ctime_ns if chunk.at_end else 0,
+                *(chunk.unfinished or (None, None)),
+                file.id,
+                file.generation,
+            ),
+        ).rowcount
+        if (moved, marked) != (1, 1):
+            raise OffsetMoved(file.path)

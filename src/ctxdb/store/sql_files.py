@@ -1,28 +1,61 @@
-"""Views and canned queries as their files in sql/ describe themselves.
+"""Read the files in sql/: each view and query describes itself in the comments at its top.
 
-Each file begins with comments that people, `ctxdb query`, the docs and the database all read:
+People, `ctxdb query`, the docs and the database all read these comments:
 
-    -- The question it answers?                        first line
-    --   column: what it means                         three spaces; one line per column, in order
-    -- filters: since=started_at project=session_id    what --since, --project ... narrow
-    -- period: 30d                                     the command line shows this much unless told
-    -- :path: what to give                             a parameter without default is required
-    -- :limit = 20: how many                           default; whole numbers are bound as such
-    -- :since (time) = yesterday: from when            (time): what --since takes, bound as UTC text
-    -- example: ctxdb query file_history --limit 5
+    -- The question it answers?                          the first line
+    --   started_at (time): what it means                one line per column, in order: its kind
+    --   cost_usd (money, always): what it means         and, for some, its place
+    -- filters: since=started_at project=session_id      what --since, --project ... narrow
+    -- period: 30d                                       what the command line shows by default
+    -- one row per: sessions ORDER BY started_at DESC    one row for each row of this table
+    -- rows share requests: the commits of one turn      why a request can be in several rows
+    -- :path: what to give                               a parameter; without a default, required
+    -- :limit = 20: how many                             a default; a whole number is bound as one
+    -- :since (since) = yesterday: from when             a parameter with a kind, and its default
+    -- example: ctxdb query file_history --limit 5       a command line that works on the demo
+
+Every column has a kind, which says how the command line shows it. (A view whose name begins with _
+is internal and needs no kinds.)
+
+    text, number     as it is; a number has separators
+    money            USD
+    tokens           12.3k
+    bytes, seconds   3.1 kB; 3m 20s
+    share            0 to 1, shown as a percentage
+    time             a UTC timestamp, shown as local time
+    path             shortened from the left; -p finds whole names in it
+    id               tells things apart: a number without separators, a UUID by its beginning
+
+A column may have a place, which counts where not all columns fit on the screen:
+
+    always           it stays
+    about            what the row is about: it stays, and is wider. Of several such columns this
+                     holds for the first that is not empty
+    outcome          the same for what came of it
+    detail           it is left out before the others
 
 A filter names a column of the answer, or with `table.column` a column of a table (or view) that the
-SQL reads, which is then narrowed before anything is counted; several are separated by commas.
-`since` and `until` compare UTC timestamps (`until` is `since`'s column unless given); `project`
-goes by a column that ends in session_id or project_id; `session` and `model` by one that has them.
+SQL reads. That table is then narrowed before anything is counted. Commas separate several columns.
+`since` and `until` compare UTC timestamps; `until` has the columns of `since` unless it is given.
+`project` needs a column that ends in session_id or project_id; `session` and `model` need a column
+of ids of sessions, and of names of models.
 
-Only the file that is asked for is read: this is on the path of every `ctxdb query`.
+A parameter of the kind `since`, `until` or `day` takes what --since takes. It is bound as UTC text:
+the beginning of that time, its end, or the midnight of a single day. A parameter of the kind
+`session` takes what --session takes. It is bound as the whole id. A parameter with the name of an
+option can also be given by that option.
+
+`one row per` says that the answer has one row for each row of that table, in that order. For the
+first rows, nothing but the first rows of the table is read. `rows share requests` says that the
+requests of the rows must not be added up.
+
+Only the file that is asked for is read: this happens in every `ctxdb query`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard, get_args
 
 from ctxdb.assets import asset_dir
 
@@ -30,12 +63,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-Kind = Literal["view", "query"]
+FileKind = Literal["view", "query"]
+ColumnKind = Literal[
+    "text", "number", "money", "tokens", "bytes", "seconds", "share", "time", "path", "id"
+]
+Place = Literal["always", "about", "outcome", "usual", "detail"]
+ParamKind = Literal["text", "integer", "since", "until", "day", "session"]
+ENTRIES = ("filters", "period", "one row per", "rows share requests", "example")
 FILTERS = ("since", "until", "project", "session", "model")
+COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
+PLACES: tuple[Place, ...] = get_args(Place)
 _NAME = re.compile(r"[a-z]\w*\Z", re.ASCII)
-_COLUMN = re.compile(r"-- {3}(\w+): (.*)")
-_PARAM = re.compile(r"-- :(\w+)(?: \((time)\))?(?: = (.*?))?: (.*)")
-_WORD = re.compile(r"-- (filters|period|example): (.*)")
+_COLUMN = re.compile(
+    r"-- {3}(?P<name>\w+)(?: \((?P<kind>\w+)(?:, (?P<place>\w+))?\))?: (?P<words>.*)"
+)
+_PARAM = re.compile(
+    r"-- :(?P<name>\w+)(?: \((?P<kind>since|until|day|session)\))?(?: = (?P<default>.*?))?"
+    r": (?P<words>.*)"
+)
+_ENTRY = re.compile(rf"-- (?P<key>{'|'.join(ENTRIES)}): (?P<value>.*)")
+
+
+class Display(NamedTuple):
+    """How the command line shows a column."""
+
+    kind: ColumnKind
+    place: Place = "usual"
 
 
 class Filter(NamedTuple):
@@ -46,72 +99,102 @@ class Filter(NamedTuple):
 
 
 class Param(NamedTuple):
-    """What a query has to be told."""
+    """A value that a query needs."""
 
     name: str
-    kind: Literal["text", "integer", "time"]
+    kind: ParamKind
     default: str | None  # as written; None: it must be given
     words: str
 
 
-class Canned(NamedTuple):
+class RowSource(NamedTuple):
+    """The table that has one row for each row of a view, and the order of the view."""
+
+    table: str
+    order: str
+
+
+class SqlFile(NamedTuple):
     """One file of sql/ or sql/queries/."""
 
     name: str
-    kind: Kind
+    kind: FileKind
     question: str
-    columns: Mapping[str, str]  # in order
+    columns: Mapping[str, str]  # what each column means, in order
+    displays: Mapping[str, Display]  # of the columns that have a known kind
     params: tuple[Param, ...]
     example: str | None
     filters: Mapping[str, tuple[Filter, ...]]
     period: str | None
+    one_row_per: RowSource | None
+    rows_share_requests: bool
     sql: str  # with its comments, without a semicolon at the end
 
     @property
     def options(self) -> list[str]:
-        """Options of the command line that narrow it."""
+        """The options of the command line that narrow it."""
         return options(self.filters, self.params)
 
 
 def options(filters: Iterable[str], params: Iterable[Param]) -> list[str]:
-    """Options that narrow what has these; what a parameter wants can be given as one, too."""
+    """Return the options that narrow by these filters, or give a value to these parameters."""
     names = {*filters, *(param.name for param in params)}
     return [f"--{name}" for name in FILTERS if name in names]
 
 
-def parse(name: str, kind: Kind, text: str) -> Canned:
-    """What a file says of itself; comments below the first line of SQL do not count."""
+def parse(name: str, kind: FileKind, text: str) -> SqlFile:
+    """Read the comments at the top of a file; comments below the first line of SQL do not count."""
     columns: dict[str, str] = {}
+    displays: dict[str, Display] = {}
     params: list[Param] = []
-    words: dict[str, str] = {}
-    lines = text.splitlines()
-    for line in lines[1:]:
+    entries: dict[str, str] = {}
+    first, *lines = text.splitlines() or [""]
+    for line in lines:
         if not line.startswith("--"):
             break
         if found := _COLUMN.match(line):
-            columns[found[1]] = found[2]
+            columns[found["name"]] = found["words"]
+            if display := _display(found["kind"], found["place"]):
+                displays[found["name"]] = display
         elif found := _PARAM.match(line):
-            params.append(_param(*found.groups()))
-        elif found := _WORD.match(line):
-            words[found[1]] = found[2].strip()
-    return Canned(
-        name,
-        kind,
-        lines[0].removeprefix("--").strip() if lines else "",
-        columns,
-        tuple(params),
-        words.get("example"),
-        _filters(words.get("filters", "")),
-        words.get("period"),
-        text.rstrip().rstrip(";"),
+            params.append(_param(found))
+        elif found := _ENTRY.match(line):
+            entries[found["key"]] = found["value"].strip()
+    return SqlFile(
+        name=name,
+        kind=kind,
+        question=first.removeprefix("--").strip(),
+        columns=columns,
+        displays=displays,
+        params=tuple(params),
+        example=entries.get("example"),
+        filters=_filters(entries.get("filters", "")),
+        period=entries.get("period"),
+        one_row_per=_row_source(entries.get("one row per", "")),
+        rows_share_requests="rows share requests" in entries,
+        sql=text.rstrip().rstrip(";"),
     )
 
 
-def _param(name: str, kind: str | None, default: str | None, words: str) -> Param:
-    if kind == "time":
-        return Param(name, "time", default, words)
+def _display(kind: str | None, place: str | None) -> Display | None:
+    """Return None for words that this version does not know: the column's name decides then."""
+    place = place or "usual"
+    return Display(kind, place) if _is_kind(kind) and _is_place(place) else None
+
+
+def _is_kind(word: str | None) -> TypeGuard[ColumnKind]:
+    return word in COLUMN_KINDS
+
+
+def _is_place(word: str) -> TypeGuard[Place]:
+    return word in PLACES
+
+
+def _param(found: re.Match[str]) -> Param:
+    default: str | None = found["default"]
     is_integer = default is not None and default.removeprefix("-").isdecimal()
-    return Param(name, "integer" if is_integer else "text", default, words)
+    kind: ParamKind = found["kind"] or ("integer" if is_integer else "text")  # type: ignore[assignment]
+    return Param(found["name"], kind, default, found["words"])
 
 
 def _filters(text: str) -> dict[str, tuple[Filter, ...]]:
@@ -127,12 +210,17 @@ def _filters(text: str) -> dict[str, tuple[Filter, ...]]:
     return found
 
 
-def _folder(kind: Kind) -> Path:
+def _row_source(text: str) -> RowSource | None:
+    table, sign, order = text.partition(" ORDER BY ")
+    return RowSource(table, order) if sign else None
+
+
+def _folder(kind: FileKind) -> Path:
     folder = asset_dir("sql")
     return folder if kind == "view" else folder / "queries"
 
 
-def _read(kind: Kind, name: str) -> Canned | None:
+def _read(kind: FileKind, name: str) -> SqlFile | None:
     try:
         text = (_folder(kind) / f"{name}.sql").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -140,29 +228,29 @@ def _read(kind: Kind, name: str) -> Canned | None:
     return parse(name, kind, text)
 
 
-def find(name: str) -> Canned | None:
-    """The view or query of that name; views that begin with _ are nobody's business."""
+def find(name: str) -> SqlFile | None:
+    """Return the view or query of that name; views that begin with _ are internal."""
     if not _NAME.match(name):
         return None
     return _read("view", name) or _read("query", name)
 
 
-def names(kind: Kind) -> list[str]:
-    """Names alone, without reading the files: for completion and suggestions."""
+def names(kind: FileKind) -> list[str]:
+    """Return the names without reading the files: for completion and suggestions."""
     return sorted(path.stem for path in _folder(kind).glob("[a-z]*.sql"))
 
 
-def _all(kind: Kind) -> Iterator[Canned]:
+def _all(kind: FileKind) -> Iterator[SqlFile]:
     for name in names(kind):
         if found := _read(kind, name):
             yield found
 
 
-def all_views() -> list[Canned]:
-    """Every view that is meant for people, by name."""
+def all_views() -> list[SqlFile]:
+    """Return every view that is meant for people, by name."""
     return list(_all("view"))
 
 
-def all_queries() -> list[Canned]:
-    """Every canned query, by name."""
+def all_queries() -> list[SqlFile]:
+    """Return every canned query, by name."""
     return list(_all("query"))

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
+FIRST_OLD_STEP = "0001_initial"  # the first step of all databases before 0001_tables
+
 
 def steps() -> list[str]:
     """Names of the migrations that this code has."""
@@ -34,13 +36,18 @@ def applied(conn: sqlite3.Connection) -> list[str]:
     ]
 
 
+def is_old(conn: sqlite3.Connection) -> bool:
+    """True for a database from before the migrations were folded into one: see OldDatabase."""
+    return FIRST_OLD_STEP in applied(conn)
+
+
 def view_files() -> list[Path]:
     """The files that views are made of."""
     return sorted(asset_dir("sql").glob("*.sql"))
 
 
 def fingerprint() -> str:
-    """Changes whenever a migration, a view, the price list or the names of models do."""
+    """Changes whenever a migration, a view, the prices, the README or names of models do."""
     return _first_fingerprint(asset_dir("migrations"), asset_dir("sql"))
 
 
@@ -58,7 +65,8 @@ def _fingerprint(migrations: Path, sql: Path) -> str:
     from ctxdb.store.model_ladder import VERSION as LADDER
 
     digest = blake2b(b"%d" % LADDER, digest_size=16)
-    for path in [*_step_files(migrations), *sorted(sql.glob("*.sql")), sql / "prices.csv"]:
+    texts = [sql / "prices.csv", sql / "README.md"]
+    for path in [*_step_files(migrations), *sorted(sql.glob("*.sql")), *texts]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return str(digest.hexdigest())
 

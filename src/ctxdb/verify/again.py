@@ -15,14 +15,16 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxdb.claude import Fact
 from ctxdb.files.walk import FoundFile, Scan
-from ctxdb.ingest.line_reader import Lines, read_lines
+from ctxdb.ingest.line_reader import read_chunk
 from ctxdb.ingest.plan import Work
-from ctxdb.ingest.run import Pass
+from ctxdb.ingest.run import Pass, place_of
 from ctxdb.lock import is_alive
+from ctxdb.rows import AgentFact, SourceFile, all_columns
+from ctxdb.rules.chunk import Chunk
 from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction
+from ctxdb.store.insert import load
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -30,8 +32,7 @@ if TYPE_CHECKING:
 
 _FOLDER = ".verifying-"  # and the process that does it
 _FACTS = (
-    "SELECT agent_id, source, tool_use_id, at, kind, agent_type, description, model, status,"
-    " parent_agent_id, depth, run_id, prompt FROM _agent_facts"
+    f"SELECT {', '.join(all_columns(AgentFact))} FROM _agent_facts"
     " WHERE session_id = ? AND agent_id = ? AND source IN ('file', 'meta')"
 )
 
@@ -125,22 +126,27 @@ class _Again(Pass):
         work: list[Work] = []
         self.has_changes = True
         with write_transaction(self.conn):
-            for file_id, path, raw, root, end, *role in first.execute(
-                'SELECT id, path, path_bytes, root, "offset", session_id, agent_id, workflow_run'
-                " FROM source_files ORDER BY path"
-            ).fetchall():
-                if file_id not in self.wanted:
+            for known in [*load(first, SourceFile, "ORDER BY t.path")]:
+                if known.id not in self.wanted:
                     continue
-                found = FoundFile(os.fsdecode(raw or path), root or "", 0, 0, end, 0, 0)
+                path = os.fsdecode(known.path_bytes or known.path)
+                end = known.offset
+                found = FoundFile(path, known.root or "", 0, 0, end, 0, 0)
                 item = source_files.add_file(self.conn, found, self.now)
-                # A file that was renamed is still whose it was.
-                item.file.session_id, item.file.agent_id, item.file.workflow_run = role
+                file = item.file
+                # A file that was renamed still belongs to the same session.
+                file.session_id, file.agent_id = known.session_id, known.agent_id
+                file.workflow_run = known.workflow_run
                 self.conn.execute(
-                    "UPDATE source_files SET session_id = ?, agent_id = ?, workflow_run = ?"
-                    " WHERE id = ?",
-                    (*role, item.file.id),
+                    "UPDATE source_files SET session_id = ?, agent_id = ? WHERE id = ?",
+                    (file.session_id, file.agent_id, file.id),
                 )
-                item.file.facts = [Fact(*row) for row in first.execute(_FACTS, role[:2])]
+                self.conn.execute(
+                    "UPDATE _file_marks SET workflow_run = ? WHERE source_file_id = ?",
+                    (file.workflow_run, file.id),
+                )
+                facts = first.execute(_FACTS, (file.session_id, file.agent_id))
+                file.facts = [AgentFact(*values) for values in facts]
                 if end:
                     work.append(Work(item, found, end, limit=end))
         return work
@@ -148,11 +154,10 @@ class _Again(Pass):
     def _is_time_to_commit(self) -> bool:
         return False  # nobody would see it
 
-    def _huge_line(self, one: Work, fd: int, offset: int) -> Lines:
+    def _huge_line(self, one: Work, fd: int, offset: int) -> Chunk:
         """Without announcing it: it has been read before, or given up."""
-        agent = one.item.file.agent_id is not None
         give_up = (one.item.file.path, offset) in self.passed_over
-        return read_lines(fd, offset, in_agent_file=agent, give_up=give_up)
+        return read_chunk(fd, offset, place_of(one), give_up=give_up)
 
     def _failed(self, one: Work, _error: OSError) -> None:
         self.lost.add(one.item.file.id)

@@ -13,32 +13,33 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ctxdb.claude import Event, Message, Skip
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.tail import find_newline
 from ctxdb.files.walk import numbers_of, store_path
-from ctxdb.ingest.line_reader import Lines, read_lines
-from ctxdb.settle.messages import SAID_BY_LINE
-from ctxdb.settle.requests import LINE_COLUMNS
+from ctxdb.ingest.line_reader import FilePlace, read_chunk
+from ctxdb.rows import Message, SourceFile, ToolUse, UsageLine, columns
+from ctxdb.rules.chunk import Chunk
+from ctxdb.store.insert import load
 from ctxdb.verify.report import VerifyReport
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
 
 
-_FILES = (
-    'SELECT id, path, path_bytes, session_id, agent_id, "offset", lines, bad_lines, skipped_lines,'
-    " mark, missing_since, dev, ino, size, mtime_ns, ctime_ns FROM source_files"
-)
+# Columns that follow from other lines too: the second database says whether they are right.
+_NOT_BY_LINE = ("id", "turn_id", "parent_uuid", "source_file_id", "session_id", "agent_id")
+_BY_LINE = tuple(name for name in columns(Message) if name not in _NOT_BY_LINE)
+_TOLD = tuple(name for name in columns(UsageLine) if name not in ("message_id", "request_key"))
 
 
 def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
     """Whether a file's lines, as far as they are stored, say what they said.
 
-    A row that somebody has deleted by hand says nothing of the file: it shall not come back.
+    A row that a person has deleted by hand says nothing of the file: it must not come back.
     """
     check = LineCheck(conn, progress, rows_may_lack=True)
-    check.check_file(conn.execute(f"{_FILES} WHERE id = ?", (file_id,)).fetchone())
+    for file in load(conn, SourceFile, "WHERE t.id = ?", (file_id,)):
+        check.check_file(file)
     return file_id in check.read and check.report.ok
 
 
@@ -56,94 +57,98 @@ class LineCheck:
 
     def run(self, roots: tuple[str, ...] | None) -> None:
         """Compare every file below the roots, or every file."""
-        tops = [""] if roots is None else [store_path(root.rstrip("/") + "/")[0] for root in roots]
+        tops = [""]
+        if roots is not None:
+            tops = [text for text, _ in (store_path(root.rstrip("/") + "/") for root in roots)]
         files = [
-            row
-            for row in self.conn.execute(f"{_FILES} ORDER BY path").fetchall()
-            if row[1].startswith(tuple(tops))
+            file
+            for file in load(self.conn, SourceFile, "ORDER BY t.path")
+            if file.path.startswith(tuple(tops))
         ]
-        self.progress.start(sum(row[5] for row in files), "Verifying")
-        for row in files:
-            self.check_file(row)
+        self.progress.start(sum(file.offset for file in files), "Verifying")
+        for file in files:
+            self.check_file(file)
         self._invariants()
 
-    def check_file(self, row: tuple[Any, ...]) -> None:
-        """Compare one file, by its row."""
-        file_id, path, path_bytes, session_id, agent_id, offset, lines, bad, skipped = row[:9]
-        mark, missing_since, *seen = row[9:]
+    def check_file(self, file: SourceFile) -> None:
+        """Compare one file with its rows."""
         try:
-            fd = open_regular(path_bytes or path)
+            fd = open_regular(file.path_bytes or file.path)
         except OSError as e:
             self.report.files_gone += 1
-            if missing_since is None and not isinstance(e, FileNotFoundError):
-                self.report.differ(f"{path}: {e.strerror}")
+            if file.missing_since is None and not isinstance(e, FileNotFoundError):
+                self.report.differ(f"{file.path}: {e.strerror}")
             return
         try:
-            if mark is not None and mark_of(fd, offset) != mark:
-                if tuple(seen) == numbers_of(os.fstat(fd)):
-                    self.report.differ(f"{path}: the saved offset or mark is not of this file")
+            if file.mark is not None and mark_of(fd, file.offset) != file.mark:
+                seen = (file.dev, file.ino, file.size, file.mtime_ns, file.ctime_ns)
+                if seen == numbers_of(os.fstat(fd)):
+                    text = f"{file.path}: the saved offset or mark is not of this file"
+                    self.report.differ(text)
                 else:
                     self.report.files_changed += 1
                 return
             self.report.files += 1
             counts: Counter[str] = Counter()
-            # A huge line that ended a process is not parsed, though it might go well this time.
-            passed_over = {
-                start
-                for (start,) in self.conn.execute(
-                    "SELECT byte_start FROM ingest_errors WHERE source_file_id = ?"
-                    " AND reason = 'too_large'",
-                    (file_id,),
-                )
-            }
-            at = 0
-            while at < offset:
-                found = read_lines(
-                    fd,
-                    at,
-                    in_agent_file=agent_id is not None,
-                    give_up=at in passed_over,
-                    limit=offset,
-                )
-                if found.end == at or found.end > offset:
-                    self.report.differ(f"{path}: the saved offset {offset} is not after a newline")
-                    return
-                self._lines(file_id, path, session_id, agent_id, found, counts)
-                self.progress.advance(found.end - at)
-                at = found.end
-            if os.fstat(fd).st_size > offset:
-                if find_newline(fd, offset) < 0:
+            if not self._read(fd, file, counts):
+                return
+            if os.fstat(fd).st_size > file.offset:
+                if find_newline(fd, file.offset) < 0:
                     self.report.files_partial += 1  # and no sync would change that
                 else:
                     self.report.files_behind += 1
         finally:
             os.close(fd)
-        self.read[file_id] = offset
-        self._count(file_id, path, counts, (lines, bad, skipped))
+        self.read[file.id] = file.offset
+        self._count(file, counts)
 
-    def _count(
-        self, file_id: int, path: str, counts: Counter[str], said: tuple[int, int, int]
-    ) -> None:
+    def _read(self, fd: int, file: SourceFile, counts: Counter[str]) -> bool:
+        """Read the file up to its offset and compare; False when the offset cannot be right."""
+        # A huge line that ended a process is not parsed, though it might go well this time.
+        passed_over = {
+            start
+            for (start,) in self.conn.execute(
+                "SELECT byte_start FROM ingest_errors WHERE source_file_id = ?"
+                " AND reason = 'too_large'",
+                (file.id,),
+            )
+        }
+        place = FilePlace(file.session_id, file.agent_id)
+        at = 0
+        while at < file.offset:
+            chunk = read_chunk(fd, at, place, give_up=at in passed_over, limit=file.offset)
+            if chunk.end == at or chunk.end > file.offset:
+                text = f"{file.path}: the saved offset {file.offset} is not after a newline"
+                self.report.differ(text)
+                return False
+            self._compare(file, chunk, counts)
+            self.progress.advance(chunk.end - at)
+            at = chunk.end
+        return True
+
+    def _count(self, file: SourceFile, counts: Counter[str]) -> None:
         stored = Counter(
             dict(
                 self.conn.execute(
                     "SELECT outcome, sum(lines) FROM line_counts WHERE source_file_id = ?"
                     " GROUP BY outcome",
-                    (file_id,),
+                    (file.id,),
                 )
             )
         )
-        lines = counts.total()
+        path, lines = file.path, counts.total()
         if self.rows_may_lack:
             stored = counts
-        if lines != said[0] or stored.total() != lines:
-            self.report.differ(f"{path}: {lines} lines, {said[0]} said, {stored.total()} counted")
+        if lines != file.lines or stored.total() != lines:
+            self.report.differ(
+                f"{path}: {lines} lines, {file.lines} said, {stored.total()} counted"
+            )
         for outcome in ("stored", "copy", "skipped", "bad"):
             if counts[outcome] != stored[outcome]:
                 self.report.differ(
                     f"{path}: {counts[outcome]} lines are {outcome}, {stored[outcome]} counted"
                 )
-        if (counts["bad"], counts["skipped"]) != said[1:]:
+        if (counts["bad"], counts["skipped"]) != (file.bad_lines, file.skipped_lines):
             self.report.differ(f"{path}: bad_lines or skipped_lines are off")
         self.report.lines_read += lines
         self.report.stored += counts["stored"]
@@ -151,121 +156,96 @@ class LineCheck:
         self.report.skipped += counts["skipped"]
         self.report.bad += counts["bad"]
 
-    def _lines(
-        self,
-        file_id: int,
-        path: str,
-        session_id: str | None,
-        agent_id: str | None,
-        found: Lines,
-        counts: Counter[str],
-    ) -> None:
-        span = (file_id, found.start, found.end)
-        columns = ", ".join(SAID_BY_LINE)
-        messages = {
-            row[0]: row[1:]
-            for row in self.conn.execute(
-                f"SELECT byte_start, byte_length, id, session_id, agent_id, {columns} FROM messages"
-                " WHERE source_file_id = ? AND byte_start >= ? AND byte_start < ?"
-                "  AND byte_length > 0",
-                span,
+    def _compare(self, file: SourceFile, chunk: Chunk, counts: Counter[str]) -> None:
+        """Compare the lines of a chunk with their rows."""
+        where = "source_file_id = ? AND byte_start >= ? AND byte_start < ?"
+        span = (file.id, chunk.start, chunk.end)
+        found = load(
+            self.conn,
+            Message,
+            "WHERE t.source_file_id = ? AND t.byte_start >= ? AND t.byte_start < ?"
+            " AND t.byte_length > 0",
+            span,
+        )
+        messages = {row.byte_start: row for row in found}
+        copies = {
+            start
+            for (start,) in self.conn.execute(
+                f"SELECT byte_start FROM message_copies WHERE {where}", span
             )
         }
-        copies = dict(
-            self.conn.execute(
-                "SELECT byte_start, message_id FROM message_copies"
-                " WHERE source_file_id = ? AND byte_start >= ? AND byte_start < ?",
-                span,
-            )
-        )
         events = dict(
             self.conn.execute(
-                "SELECT byte_start, data FROM events WHERE source_file_id = ?"
-                " AND byte_start >= ? AND byte_start < ? AND byte_length > 0",
-                span,
+                f"SELECT byte_start, data FROM events WHERE {where} AND byte_length > 0", span
             )
         )
         event_copies = {
             start
             for (start,) in self.conn.execute(
-                "SELECT byte_start FROM _event_copies WHERE source_file_id = ?"
-                " AND byte_start >= ? AND byte_start < ?",
-                span,
+                f"SELECT byte_start FROM _event_copies WHERE {where}", span
             )
         }
-        for key, n in found.counts.items():
-            counts[key[2]] += n
-        for record, note in zip(found.records, found.notes, strict=True):
-            outcome = "skipped"
-            if isinstance(record, Message):
-                row = messages.pop(record.start, None)
-                if row is not None:
-                    outcome = "stored"
-                    self._message(path, record, row, session_id, agent_id)
-                elif copies.pop(record.start, None) is not None:
-                    outcome = "copy"
-                    self.report.rows_compared += 1
-                else:
-                    outcome = "stored"
-                    self._lacks(f"{path} at byte {record.start}: no row for this message")
-            elif isinstance(record, Event):
-                data = events.pop(record.start, None)
-                if data is not None:
-                    outcome = "stored"
-                    self.report.rows_compared += 1
-                    if data != record.data:
-                        self.report.differ(f"{path} at byte {record.start}: event differs")
-                elif record.start in event_copies:
-                    outcome = "copy"
-                    event_copies.discard(record.start)
-                else:
-                    outcome = "stored"
-                    self._lacks(f"{path} at byte {record.start}: no row for this event")
-            elif isinstance(record, Skip):
-                outcome = "skipped"
-            if note is not None:
-                counts[outcome] += 1
+        for (_, _, outcome, _), n in chunk.counts.items():
+            counts[outcome] += n
+        for line in chunk.messages:
+            at, outcome = line.byte_start, "stored"
+            row = messages.pop(at, None)
+            if row is not None:
+                self._compare_message(file.path, line, row)
+            elif at in copies:
+                copies.discard(at)
+                outcome = "copy"
+                self.report.rows_compared += 1
+            else:
+                self._lacks(f"{file.path} at byte {at}: no row for this message")
+            counts[outcome] += line.note is not None
+        for event in chunk.events:
+            at, outcome = event.byte_start, "stored"
+            data = events.pop(at, None)
+            if data is not None:
+                self.report.rows_compared += 1
+                if data != event.data:
+                    self.report.differ(f"{file.path} at byte {at}: event differs")
+            elif at in event_copies:
+                event_copies.discard(at)
+                outcome = "copy"
+            else:
+                self._lacks(f"{file.path} at byte {at}: no row for this event")
+            counts[outcome] += event.note is not None
         for start in (*messages, *copies, *events, *event_copies):
-            self.report.differ(f"{path} at byte {start}: a row without a line")
+            self.report.differ(f"{file.path} at byte {start}: a row without a line")
 
-    def _message(
-        self,
-        path: str,
-        record: Message,
-        row: tuple[Any, ...],
-        session_id: str | None,
-        agent_id: str | None,
-    ) -> None:
-        length, message_id, stored_session, stored_agent, *values = row
+    def _compare_message(self, path: str, line: Message, row: Message) -> None:
         self.report.rows_compared += 1
-        where = f"{path} at byte {record.start}"
-        said = [getattr(record, name) for name in SAID_BY_LINE]
-        if values != said or length != record.length:
-            wrong = [name for name, a, b in zip(SAID_BY_LINE, values, said, strict=True) if a != b]
+        where = f"{path} at byte {line.byte_start}"
+        wrong = [name for name in _BY_LINE if getattr(line, name) != getattr(row, name)]
+        if wrong:
             self.report.differ(f"{where}: {', '.join(wrong)} differ")
-        if stored_session != (record.session_id or session_id):
+        if row.session_id != line.session_id:
             self.report.differ(f"{where}: session differs")
-        own_agent = record.agent_id or (None if record.nested else agent_id)
-        if own_agent is not None and stored_agent != own_agent:
+        if line.agent_id is not None and row.agent_id != line.agent_id and not _is_side(line):
             self.report.differ(f"{where}: agent differs")
-        for call in record.calls or ():
-            it = (call.tool_use_id, message_id)
-            self._half(_CALL, it, (call.name, call.input), f"{where}: call")
-        for result in record.results or ():
-            it = (result.tool_use_id, message_id)
-            self._half(_RESULT, it, (result.text, result.status), f"{where}: result")
-        told = self.conn.execute(_TOLD, (message_id,)).fetchall()
-        if told != (record.usage or []):
+        for call in line.calls or ():
+            self._compare_half(_CALL, call, row.id, (call.name, call.input), f"{where}: call")
+        for result in line.results or ():
+            said = (result.result_text, result.status)
+            self._compare_half(_RESULT, result, row.id, said, f"{where}: result")
+        told = load(self.conn, UsageLine, "WHERE t.message_id = ? ORDER BY t.part", (row.id,))
+        if [*map(_said_of_usage, told)] != [*map(_said_of_usage, line.usage or ())]:
             self.report.differ(f"{where}: usage differs")
 
-    def _half(self, sql: str, it: tuple[str, int], said: tuple[Any, ...], where: str) -> None:
-        """A call or result (id, message) must have a row, which says the same if it is its own."""
+    def _compare_half(
+        self, sql: str, half: ToolUse, message_id: int, said: tuple[Any, ...], where: str
+    ) -> None:
+        """A call or result must have a row, which says the same if it is of this message."""
         self.report.rows_compared += 1
-        found = self.conn.execute(sql, it).fetchone()
+        found = self.conn.execute(sql, (half.tool_use_id, message_id)).fetchone()
         if found is None:
-            self._lacks(f"{where} {it[0]}")
-        elif found[0] == it[1] and found[1:] != said:
-            self.report.differ(f"{where} {it[0]}")
+            self._lacks(f"{where} {half.tool_use_id}")
+            return
+        of_message, *stored = found
+        if of_message == message_id and tuple(stored) != said:
+            self.report.differ(f"{where} {half.tool_use_id}")
 
     def _lacks(self, what: str) -> None:
         if not self.rows_may_lack:
@@ -287,8 +267,16 @@ _RESULT = (
     "SELECT result_message_id, result_text, status FROM tool_uses WHERE tool_use_id = ?"
     " AND result_message_id IS NOT NULL ORDER BY result_message_id = ? DESC LIMIT 1"
 )
-# What a message tells of requests, without the names of these.
-_TOLD = f"SELECT {', '.join(LINE_COLUMNS[3:])} FROM _usage_lines WHERE message_id = ? ORDER BY part"
+
+
+def _is_side(line: Message) -> bool:
+    """Whether a line's agent is named by the root of its sidechain, which other lines may be."""
+    return line.agent_id is not None and line.agent_id.startswith("side-")
+
+
+def _said_of_usage(line: UsageLine) -> tuple[Any, ...]:
+    return tuple(getattr(line, name) for name in _TOLD)
+
 
 _INVARIANTS = (
     (

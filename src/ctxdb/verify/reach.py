@@ -65,8 +65,10 @@ _GUESSING = (
 _RENAMED = (
     (
         "SELECT DISTINCT m.session_id, m.source_file_id FROM message_copies c JOIN messages m"
-        " ON m.id = c.message_id AND m.session_id IS c.session_id AND m.timestamp IS c.timestamp"
-        "  AND m.owner_flags = c.owner_flags JOIN source_files f ON f.id = m.source_file_id"
+        " ON m.id = c.message_id AND m.session_id IS c.session_id"
+        " JOIN _copy_lines cl ON cl.copy_id = c.id AND cl.timestamp IS m.timestamp"
+        " JOIN _message_lines ml ON ml.message_id = m.id AND ml.owner_flags = cl.owner_flags"
+        " JOIN source_files f ON f.id = m.source_file_id"
         " JOIN source_files g ON g.id = c.source_file_id"
         " WHERE (g.agent_id IS NOT NULL, g.path) < (f.agent_id IS NOT NULL, f.path)"
     ),
@@ -108,7 +110,7 @@ class _Groups:
 def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
     """What follows from these files alone, as the database says it."""
     sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
-    generations = dict(conn.execute("SELECT id, generation FROM source_files"))
+    generations = dict(conn.execute("SELECT source_file_id, generation FROM _file_marks"))
     files = set(generations)
     # Of a file that was rewritten, what its old lines said is kept, in places that no line shows.
     lost: list[Node] = [

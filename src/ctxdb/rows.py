@@ -1,0 +1,617 @@
+"""Each table's columns, once: a class per table whose fields are its columns.
+
+Inserts, updates, look-ups and copies are generated from these classes, so a column that is added
+to one of them, and to the schema, passes through every path. A row is filled in two steps: `claude`
+fills in what a line says, the store and `settle` fill in the ids and what follows from other rows.
+Until a row is stored, a column that names another row of the same chunk holds that row's number in
+the chunk.
+
+Some rows are kept in two tables: what people see, and what only the ingest needs (a table whose
+name begins with _). `column` says which. Fields declared with `working` are in no table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cache
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def cached(function: Callable[P, T]) -> Callable[P, T]:
+    """Remember the results; as functools.cache, but for functions of classes too."""
+    return cast("Callable[P, T]", cache(function))
+
+
+CALL, RESULT = "call", "result"  # the two lines that a row of tool_uses comes from
+
+
+def column(default: Any = None, *, table: str = "", said_by: str = "") -> Any:
+    """A column of the row's own table, or of another one; of a tool call, who says it."""
+    return field(default=default, metadata={"table": table, "said_by": said_by})
+
+
+def working(default: Any = None, *, said_by: str = "") -> Any:
+    """A field that is in no table."""
+    return field(default=default, metadata={"table": None, "said_by": said_by})
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A row of one table, or of one table and the bookkeeping table beside it."""
+
+    table: ClassVar[str]
+    key: ClassVar[str] = "id"
+    beside: ClassVar[str] = ""  # the bookkeeping table
+    beside_key: ClassVar[str] = ""  # its column that holds the key
+
+
+@cached
+def columns(kind: type[Row], table: str = "") -> tuple[str, ...]:
+    """The columns of a table that a kind of row fills, in order; of its own table by default."""
+    wanted = (table, "") if table in ("", kind.table) else (table,)
+    return tuple(f.name for f in fields(kind) if f.metadata["table"] in wanted)
+
+
+@cached
+def all_columns(kind: type[Row]) -> tuple[str, ...]:
+    """The columns of both tables."""
+    return tuple(f.name for f in fields(kind) if f.metadata["table"] is not None)
+
+
+@cached
+def said_by(kind: type[Row], who: str) -> tuple[str, ...]:
+    """The fields that one of the two lines of a call says, working ones included."""
+    return tuple(f.name for f in fields(kind) if f.metadata.get("said_by") == who)
+
+
+@cached
+def values_of(kind: type[Row], table: str = "") -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives the values of `columns` of a row."""
+    names = columns(kind, table)
+    if table and table != kind.table:
+        names = (kind.key, *names)
+    get = attrgetter(*names)
+    return get if len(names) > 1 else lambda row: (get(row),)
+
+
+@cached
+def insert_sql(kind: type[Row], table: str = "", *, verb: str = "INSERT") -> str:
+    """The statement that inserts `values_of` a row."""
+    names = columns(kind, table)
+    if table and table != kind.table:
+        names = (kind.beside_key, *names)
+    quoted = ", ".join(f'"{name}"' for name in names)
+    return f"{verb} INTO {table or kind.table} ({quoted}) VALUES ({', '.join('?' * len(names))})"
+
+
+@cached
+def update_sql(kind: type[Row]) -> str:
+    """The statement that writes a row's own table again: `values_of`, then the key."""
+    names = ", ".join(f'"{name}" = ?' for name in columns(kind))
+    return f'UPDATE {kind.table} SET {names} WHERE "{kind.key}" = ?'
+
+
+@cached
+def select_sql(kind: type[Row], alias: str = "t", beside: str = "b") -> str:
+    """What to select for `load`: the columns of both tables, under two aliases."""
+    parts = [
+        f'{beside if f.metadata["table"] else alias}."{f.name}"'
+        for f in fields(kind)
+        if f.metadata["table"] is not None
+    ]
+    return ", ".join(parts)
+
+
+def from_sql(kind: type[Row], alias: str = "t", beside: str = "b") -> str:
+    """The tables to select from: the row's own, joined with the bookkeeping table."""
+    joined = f' LEFT JOIN {kind.beside} {beside} ON {beside}."{kind.beside_key}" = {alias}.id'
+    return f"{kind.table} {alias}" + (joined if kind.beside else "")
+
+
+@cached
+def loader(kind: type[Any]) -> Callable[[tuple[Any, ...]], Any]:
+    """A function that makes a row of what `select_sql` selects."""
+    names = all_columns(kind)
+    stored = [f.name for f in fields(kind)]
+    if tuple(stored[: len(names)]) != names:
+        raise TypeError(f"{kind.__name__}: columns must come before working fields")
+    return lambda values: kind(*values)
+
+
+def copy_fields(to: Row, source: Row, names: tuple[str, ...]) -> None:
+    """Copy some fields of a row into another row."""
+    for name in names:
+        setattr(to, name, getattr(source, name))
+
+
+# -- what one line says -------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class ToolUse(Row):
+    """A tool call with its result, or one of the two."""
+
+    table = "tool_uses"
+    beside = "_tool_results"
+    beside_key = "tool_id"
+
+    id: int = column(0)
+    tool_use_id: str = column("")
+    message_id: int | None = column()
+    session_id: str | None = column()
+    agent_id: str | None = column()
+    turn_id: int | None = column()
+    name: str | None = column(said_by=CALL)
+    raw_name: str | None = column(said_by=CALL)
+    mcp_server: str | None = column(said_by=CALL)
+    input: str | None = column(said_by=CALL)
+    target: str | None = column(said_by=CALL)
+    started_at: str | None = column(said_by=CALL)
+    finished_at: str | None = column(said_by=RESULT)
+    duration_ms: int | None = column()
+    tool_ms: int | None = column(said_by=RESULT)
+    status: str = column("pending", said_by=RESULT)
+    is_error: int | None = column(said_by=RESULT)
+    exit_code: int | None = column(said_by=RESULT)
+    result_text: str | None = column(said_by=RESULT)
+    result_bytes: int | None = column(said_by=RESULT)
+    result_path: str | None = column(said_by=RESULT)
+    result_message_id: int | None = column()
+    exit_code_unknown: int | None = column(table="_tool_results", said_by=RESULT)
+    file_path: str | None = column(table="_tool_results", said_by=RESULT)
+    file_operation: str | None = column(table="_tool_results", said_by=RESULT)
+    file_lines_added: int | None = column(table="_tool_results", said_by=RESULT)
+    file_lines_removed: int | None = column(table="_tool_results", said_by=RESULT)
+    # (path, operation, lines added, lines removed) by the call alone; () for no file
+    call_file: tuple[Any, ...] | None = working(said_by=CALL)
+    git: list[tuple[Any, ...]] | None = working(said_by=RESULT)  # what the result reports of git
+    is_stored: bool = working(False)
+
+
+@dataclass(slots=True, eq=False)
+class UsageLine(Row):
+    """What one line says of a billed request, or of one advisor call in it."""
+
+    table = "_usage_lines"
+
+    message_id: int = column(0)
+    part: int = column(0)
+    request_key: str = column("")
+    is_background: int = column(0)
+    model: str = column("")
+    input_tokens: int = column(0)
+    output_tokens: int = column(0)
+    cache_write_5m_tokens: int = column(0)
+    cache_write_1h_tokens: int = column(0)
+    cache_read_tokens: int = column(0)
+    prompt_tokens: int = column(0)
+    thinking_tokens: int | None = column()
+    web_search_requests: int = column(0)
+    service_tier: str | None = column()
+    speed: str | None = column()
+    inference_geo: str | None = column()
+    has_stop_reason: int = column(0)
+    cost_reported_usd: float | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class AgentFact(Row):
+    """Something a line or a file says of an agent."""
+
+    table = "_agent_facts"
+
+    agent_id: str = column("")
+    source: str = column("")  # file, meta, progress, result, notice, root, workflow
+    tool_use_id: str = column("")
+    at: str = column("")
+    kind: str | None = column()
+    agent_type: str | None = column()
+    description: str | None = column()
+    model: str | None = column()
+    status: str | None = column()
+    parent_agent_id: str | None = column()
+    depth: int | None = column()
+    run_id: str | None = column()
+    prompt_hash: int | None = column()
+    session_id: str | None = column()
+    message_id: int | None = column()
+    prompt: str | None = working()  # kept once, in _agent_prompts
+
+
+@dataclass(slots=True, eq=False)
+class Message(Row):
+    """A threaded entry: user, assistant, system or attachment, or one inside agent_progress."""
+
+    table = "messages"
+    beside = "_message_lines"
+    beside_key = "message_id"
+
+    id: int = column(0)
+    uuid: str | None = column()
+    session_id: str | None = column()
+    agent_id: str | None = column()
+    turn_id: int | None = column()
+    parent_uuid: str | None = column()
+    type: str = column("")
+    subtype: str | None = column()
+    kind: str = column("")
+    timestamp: str | None = column()
+    model: str | None = column()
+    api_message_id: str | None = column()
+    request_id: str | None = column()
+    stop_reason: str | None = column()
+    text: str | None = column()
+    thinking: str | None = column()
+    is_sidechain: int = column(0)
+    cwd: str | None = column()
+    git_branch: str | None = column()
+    version: str | None = column()
+    data: str | None = column()
+    source_file_id: int = column(0)
+    byte_start: int = column(0)
+    byte_length: int = column(0)
+    owner_flags: int = column(0, table="_message_lines")
+    block_keys: str | None = column(table="_message_lines")
+    line_hash: int | None = column(table="_message_lines")
+    nth: int | None = column(table="_message_lines")
+    # What else the line says, for rows of other tables.
+    line_type: str = working("")  # progress, where the entry is inside one
+    note: str | None = working("")  # what was mended in the line; None: not a line of its own
+    said_session: str | None = working()  # the sessionId of the line itself
+    said_parent: str | None = working()  # the parentUuid of the line itself
+    file_session: str | None = working()  # the session of its file
+    forked_from: str | None = working()
+    forked_session: str | None = working()
+    is_background: bool = working(False)
+    slug: str | None = working()
+    entrypoint: str | None = working()
+    process_session: str | None = working()  # session_id where it is not the line's sessionId
+    turn: tuple[str, str] | None = working()  # (kind, prompt) where a human speaks
+    queued: str | None = working()  # text of a queued_command that a human typed
+    wrapper: tuple[str, str | None] | None = working()  # (uuid, parent) of the progress line
+    mentions: list[str] | None = working()  # paths of @-mentioned files
+    calls: list[ToolUse] | None = working()
+    results: list[ToolUse] | None = working()
+    usage: list[UsageLine] | None = working()
+    facts: list[AgentFact] | None = working()
+    is_new: bool = working(False)  # a new entry, not another place of a stored one
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the entry is inside a progress line."""
+        return self.line_type == "progress"
+
+
+@dataclass(slots=True, eq=False)
+class Event(Row):
+    """Any other entry, kept whole."""
+
+    table = "events"
+    beside = "_event_lines"
+    beside_key = "event_id"
+
+    id: int = column(0)
+    session_id: str | None = column()
+    type: str | None = column()
+    subtype: str | None = column()
+    timestamp: str | None = column()
+    data: str = column("")
+    source_file_id: int = column(0)
+    byte_start: int = column(0)
+    byte_length: int = column(0)
+    line_hash: int = column(0, table="_event_lines")
+    file_session: str = column("", table="_event_lines")
+    nth: int = column(0, table="_event_lines")
+    version: str = working("")
+    note: str | None = working("")
+    said_session: str | None = working()
+    summary: tuple[str, str] | None = working()  # (leaf uuid, text)
+    snapshots: list[tuple[str, int, str | None]] | None = working()  # path, version, time
+    uuid: str | None = working()  # of one in the parent chain, as unknown types may be
+    said_parent: str | None = working()
+    facts: list[AgentFact] | None = working()
+
+    @property
+    def line_type(self) -> str:
+        """The type its line is counted under."""
+        return self.type or ""
+
+
+@dataclass(slots=True, eq=False)
+class Skip:
+    """A line left out on purpose; its place in the parent chain is remembered."""
+
+    line_type: str
+    version: str
+    reason: str
+    uuid: str | None = None
+    said_parent: str | None = None
+    said_session: str | None = None
+    note: str | None = ""
+
+
+# -- what follows from several lines ------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class MessageCopy(Row):
+    """Another place where an entry occurs."""
+
+    table = "message_copies"
+    beside = "_copy_lines"
+    beside_key = "copy_id"
+
+    id: int | None = column()
+    message_id: int = column(0)
+    uuid: str | None = column()
+    session_id: str | None = column()
+    source_file_id: int = column(0)
+    byte_start: int = column(0)
+    byte_length: int = column(0)
+    type: str | None = column(table="_copy_lines")
+    timestamp: str | None = column(table="_copy_lines")
+    version: str | None = column(table="_copy_lines")
+    owner_flags: int = column(0, table="_copy_lines")
+    block_keys: str | None = column(table="_copy_lines")
+    line_hash: int | None = column(table="_copy_lines")
+
+
+@dataclass(slots=True, eq=False)
+class FileTouch(Row):
+    """A file that a call, an @-mention or a snapshot names."""
+
+    table = "files_touched"
+
+    tool_id: int | None = column()
+    tool_use_id: str | None = column()
+    session_id: str | None = column()
+    agent_id: str | None = column()
+    turn_id: int | None = column()
+    project_id: int | None = column()
+    path: str = column("")
+    relative_path: str | None = column()
+    operation: str = column("")
+    succeeded: int | None = column()
+    lines_added: int | None = column()
+    lines_removed: int | None = column()
+    timestamp: str | None = column()
+    message_id: int | None = column()
+    snapshot_version: int | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class GitOperation(Row):
+    """A commit, push or pull request."""
+
+    table = "git_operations"
+
+    tool_id: int | None = column()
+    session_id: str | None = column()
+    turn_id: int | None = column()
+    kind: str = column("")
+    sha: str | None = column()
+    branch: str | None = column()
+    pr_number: int | None = column()
+    pr_url: str | None = column()
+    timestamp: str | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class Request(Row):
+    """A billed request."""
+
+    table = "usage"
+
+    request_key: str = column("")
+    api_message_id: str | None = column()
+    request_id: str | None = column()
+    session_id: str | None = column()
+    agent_id: str | None = column()
+    turn_id: int | None = column()
+    model: str | None = column()
+    timestamp: str | None = column()
+    input_tokens: int = column(0)
+    output_tokens: int = column(0)
+    cache_write_5m_tokens: int = column(0)
+    cache_write_1h_tokens: int = column(0)
+    cache_read_tokens: int = column(0)
+    prompt_tokens: int = column(0)
+    thinking_tokens: int | None = column()
+    web_search_requests: int = column(0)
+    service_tier: str | None = column()
+    speed: str | None = column()
+    inference_geo: str | None = column()
+    output_is_final: int = column(0)
+    is_sidechain: int = column(0)
+    cost_reported_usd: float | None = column()
+    lines: int = column(0)
+
+
+@dataclass(slots=True, eq=False)
+class Turn(Row):
+    """One thing a person asked."""
+
+    table = "turns"
+
+    id: int | None = column()
+    session_id: str | None = column()
+    ordinal: int = column(0)
+    kind: str = column("")
+    prompt: str = column("")
+    started_at: str | None = column()
+    ended_at: str | None = column()
+    message_id: int | None = column()
+    event_id: int | None = column()
+    source_file_id: int | None = column()
+    byte_start: int | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class SessionFile(Row):
+    """What one file says of one session."""
+
+    table = "_session_files"
+
+    session_id: str = column("")
+    source_file_id: int = column(0)
+    main_lines: int = column(0)
+    first_cwd: str | None = column()
+    agent_cwd: str | None = column()
+    git_branch: str | None = column()
+    version: str | None = column()
+    slug: str | None = column()
+    entrypoint: str | None = column()
+    first_at: str | None = column()
+    last_at: str | None = column()
+    first_user_at: int | None = column()
+    last_user_at: int | None = column()
+    forked_session: str | None = column()
+    process_session: str | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class Agent(Row):
+    """A subagent, sidechain or other helper of a session."""
+
+    table = "agents"
+
+    session_id: str = column("")
+    agent_id: str = column("")
+    kind: str = column("")
+    agent_type: str | None = column()
+    description: str | None = column()
+    tool_use_id: str | None = column()
+    parent_agent_id: str | None = column()
+    depth: int | None = column()
+    turn_id: int | None = column()
+    model: str | None = column()
+    status: str = column("unknown")
+    started_at: str | None = column()
+    ended_at: str | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class Session(Row):
+    """A session, but for source_deleted_at, which only the files decide."""
+
+    table = "sessions"
+
+    id: str = column("")
+    project_id: int | None = column()
+    title: str | None = column()
+    title_source: str | None = column()
+    slug: str | None = column()
+    first_prompt: str | None = column()
+    cwd: str | None = column()
+    git_branch: str | None = column()
+    version: str | None = column()
+    entrypoint: str | None = column()
+    started_at: str | None = column()
+    ended_at: str | None = column()
+    parent_session_id: str | None = column()
+    relation: str | None = column()
+
+
+@dataclass(slots=True, eq=False)
+class SourceFile(Row):
+    """A transcript file, and how it looked when it was last read."""
+
+    table = "source_files"
+    beside = "_file_marks"
+    beside_key = "source_file_id"
+
+    id: int = column(0)
+    path: str = column("")
+    session_id: str | None = column()
+    agent_id: str | None = column()
+    size: int = column(0)
+    offset: int = column(0)
+    lines: int = column(0)
+    bad_lines: int = column(0)
+    skipped_lines: int = column(0)
+    state: str = column("new")
+    first_seen_at: str | None = column()
+    last_read_at: str | None = column()
+    missing_since: str | None = column()
+    path_bytes: bytes | None = column(table="_file_marks")
+    root: str | None = column(table="_file_marks")
+    workflow_run: str | None = column(table="_file_marks")
+    dev: int | None = column(table="_file_marks")
+    ino: int | None = column(table="_file_marks")
+    mtime_ns: int | None = column(table="_file_marks")
+    ctime_ns: int | None = column(table="_file_marks")
+    mark: bytes | None = column(table="_file_marks")
+    generation: int = column(0, table="_file_marks")
+    attempting: int | None = column(table="_file_marks")
+    searched: int | None = column(table="_file_marks")
+    searched_mark: bytes | None = column(table="_file_marks")
+    is_new: bool = working(False)  # no line of it has been stored before this pass
+    facts: list[AgentFact] | None = working()  # of its agent, by its place and meta.json
+
+    @property
+    def unfinished(self) -> tuple[int, bytes] | None:
+        """The searched part of a long unfinished last line: up to which byte, and its hash."""
+        if self.searched is None or self.searched_mark is None:
+            return None
+        return self.searched, self.searched_mark
+
+    @unfinished.setter
+    def unfinished(self, found: tuple[int, bytes] | None) -> None:
+        self.searched, self.searched_mark = found or (None, None)
+
+
+# -- from one process to another ----------------------------------------------------------------
+
+Record = Message | Event | Skip
+_PARTS: dict[str, type[Any]] = {
+    "calls": ToolUse,
+    "results": ToolUse,
+    "usage": UsageLine,
+    "facts": AgentFact,
+}
+
+
+class _Shape(NamedTuple):
+    """How a kind of row is packed."""
+
+    values: Callable[[Any], tuple[Any, ...]]
+    parts: tuple[str, ...]  # fields that hold lists of other rows
+
+
+@cached
+def _shape(kind: type[Any]) -> _Shape:
+    names = [f.name for f in fields(kind)]
+    return _Shape(attrgetter(*names), tuple(name for name in _PARTS if name in names))
+
+
+def pack_all(rows: list[Any], kind: type[Any]) -> list[tuple[Any, ...]]:
+    """Rows as tuples that marshal can carry; the parts of a row are packed with it."""
+    values, parts = _shape(kind)
+    if not parts:
+        return [*map(values, rows)]
+    packed = []
+    for row in rows:
+        kept = [(name, part) for name in parts if (part := getattr(row, name)) is not None]
+        for name, part in kept:
+            setattr(row, name, pack_all(part, _PARTS[name]))
+        packed.append(values(row))
+        for name, part in kept:
+            setattr(row, name, part)
+    return packed
+
+
+def unpack_all(packed: list[tuple[Any, ...]], kind: type[Any]) -> list[Any]:
+    """What `pack_all` was given."""
+    _, parts = _shape(kind)
+    rows = [kind(*values) for values in packed]
+    for name in parts:
+        make = _PARTS[name]
+        for row in rows:
+            if (part := getattr(row, name)) is not None:
+                setattr(row, name, [make(*values) for values in part])
+    return rows

@@ -1,0 +1,178 @@
+"""One chunk of lines as rows: the only way from what lines say to rows, for one line or 4 MB.
+
+`make_chunk` is pure: the same lines of the same file always give the same rows. It may run in any
+process. Ids are numbers within the chunk until the chunk is stored. What needs more than the chunk
+(turns, copies, parents and calls elsewhere) is settled when it is stored.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctxdb.rows import Event, Message, Skip, SourceFile, pack_all, unpack_all
+from ctxdb.rules.calls import give_back
+from ctxdb.rules.derive import Derived, LineKey, derive, unpack_derived
+from ctxdb.rules.owners import owner_flags
+from ctxdb.rules.parent_chain import Chain, name_sidechains
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ctxdb.rows import Record
+
+
+class Stat(NamedTuple):
+    """How a file looked when it was read."""
+
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+class LineError(NamedTuple):
+    """A line that could not be read, or only after mending."""
+
+    byte_start: int
+    byte_length: int
+    reason: str
+    excerpt: str
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Consecutive lines of one file, from `start` up to `end`, which is just after a newline."""
+
+    start: int
+    end: int
+    lines: int
+    stat: Stat
+    mark: bytes
+    at_end: bool  # no complete line follows: the file has been read as it is
+    is_large: bool = False  # the next line is so long that it must be announced before it is parsed
+    unfinished: tuple[int, bytes] | None = None  # the searched part of a long unfinished line
+    errors: list[LineError] = field(default_factory=list)
+    counts: Counter[LineKey] = field(default_factory=Counter)  # blank, bad and skipped lines
+    session_id: str | None = None  # of the file: by its name, else the first that a line names
+    messages: list[Message] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    skipped: list[tuple[str, str | None]] = field(default_factory=list)  # uuid, ancestor
+    derived: Derived = field(default_factory=Derived)
+    needs_stored_rows: bool = False  # a line's agent or key cannot be told without the database
+    file: SourceFile = field(default_factory=SourceFile)  # set by the process that stores it
+
+    def derive(self) -> None:
+        """Derive again, from the messages that are new."""
+        for number, message in enumerate(self.messages, 1):
+            message.id = number
+        give_back(self.derived.tools, self.messages)
+        self.derived = derive(self.messages)
+
+    def belong_to(self, session_id: str | None) -> None:
+        """Give rows the session of the file where their lines name none."""
+        self.session_id = session_id
+        for message in self.messages:
+            message.session_id = message.said_session or session_id
+            message.file_session = session_id
+            message.owner_flags = owner_flags(message)
+        for event in self.events:
+            event.session_id = event.said_session or session_id
+            event.file_session = session_id or ""
+
+    def pack(self) -> tuple[Any, ...]:
+        """As a tuple that marshal can carry."""
+        return (
+            (self.start, self.end, self.lines, tuple(self.stat), self.mark, self.at_end),
+            (
+                self.is_large,
+                self.unfinished and tuple(self.unfinished),
+                [tuple(e) for e in self.errors],
+            ),
+            list(self.counts.items()),
+            (self.session_id, self.skipped, self.needs_stored_rows),
+            pack_all(self.messages, Message),
+            pack_all(self.events, Event),
+            self.derived.pack(),
+        )
+
+
+def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
+    """What `Chunk.pack` was given."""
+    place, more, counts, known, messages, events, derived = packed
+    start, end, lines, stat, mark, at_end = place
+    is_large, unfinished, errors = more
+    session_id, skipped, needs_stored_rows = known
+    chunk = Chunk(
+        start,
+        end,
+        lines,
+        Stat(*stat),
+        mark,
+        at_end,
+        is_large,
+        unfinished,
+        [LineError(*error) for error in errors],
+        Counter(dict(counts)),
+        session_id,
+        unpack_all(messages, Message),
+        unpack_all(events, Event),
+        skipped,
+        unpack_derived(derived),
+        needs_stored_rows,
+    )
+    chunk.derived.take_halves(chunk.messages)
+    return chunk
+
+
+def fill_chunk(
+    chunk: Chunk, records: Iterable[Record], session_id: str | None, agent_id: str | None
+) -> None:
+    """Fill a chunk with the rows of its lines.
+
+    `session_id` and `agent_id` are those of the file, as far as they are known before this chunk.
+    """
+    records = list(records)
+    if session_id is None:
+        session_id = next((r.said_session for r in records if r.said_session is not None), None)
+    parents: dict[str, str | None] = {}
+    for record in records:
+        if type(record) is Message:
+            if record.agent_id is None and not record.is_wrapped:
+                record.agent_id = agent_id
+            record.is_new = True
+            chunk.messages.append(record)
+            record.id = len(chunk.messages)
+            if record.wrapper is not None:
+                uuid, parent = record.wrapper
+                parents[uuid] = parent
+        elif type(record) is Event:
+            chunk.events.append(record)
+            if record.uuid:
+                parents[record.uuid] = record.said_parent
+        elif type(record) is Skip:
+            if record.uuid:
+                parents[record.uuid] = record.said_parent
+            if record.note is not None:
+                reason = f"{record.reason},{record.note}" if record.note else record.reason
+                chunk.counts[record.line_type, record.version, "skipped", reason] += 1
+    chunk.belong_to(session_id)
+    chain = Chain(parents.items())
+    if parents:
+        for message in chunk.messages:
+            message.parent_uuid = chain.ancestor(message.said_parent)
+        chunk.skipped = [(uuid, chain.ancestor(uuid)) for uuid in parents]
+    else:
+        for message in chunk.messages:
+            message.parent_uuid = message.said_parent
+    unnamed: list[Message] = []
+    if any(one.is_sidechain and one.agent_id is None for one in chunk.messages):
+        unnamed = name_sidechains(chunk.messages, _not_here)
+    chunk.needs_stored_rows = bool(unnamed) or any(one.uuid is None for one in chunk.messages)
+    chunk.derive()
+
+
+def _not_here(uuid: str) -> str | None:
+    raise LookupError(uuid)

@@ -1,0 +1,205 @@
+"""Export a session as JSON lines: the transcript's own bytes, or entries rebuilt from the rows.
+
+The files of a session are written one after another, the main thread first, then its agents. A
+file that has not changed since it was read is copied byte for byte, up to the last line in the
+database. If a file is gone or rewritten, each entry is rebuilt from its rows, in the form of the
+transcripts as far as the database knows it, and marked with ``"reconstructed": true``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctxdb.files.identity import mark_of, open_regular
+from ctxdb.session.json_values import json_object
+from ctxdb.session.source_line import Place, read_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FILES = (
+    'SELECT f.id, f.path, b.path_bytes, f."offset", b.mark, f.agent_id FROM source_files f'
+    " JOIN _file_marks b ON b.source_file_id = f.id WHERE f.session_id = ?"
+    " ORDER BY f.agent_id IS NOT NULL, f.agent_id, f.id"
+)
+_ENTRIES = """
+SELECT m.byte_start, m.id, NULL FROM messages m WHERE m.source_file_id = :file
+UNION ALL
+SELECT c.byte_start, c.message_id, NULL FROM message_copies c WHERE c.source_file_id = :file
+UNION ALL
+SELECT e.byte_start, NULL, e.data FROM events e WHERE e.source_file_id = :file
+ORDER BY 1
+"""
+_PLACES = (
+    "SELECT m.uuid, f.path, b.path_bytes, m.byte_start, m.byte_length, 0, m.id FROM messages m"
+    " JOIN source_files f ON f.id = m.source_file_id"
+    " JOIN _file_marks b ON b.source_file_id = f.id WHERE m.session_id = ?"
+    " ORDER BY m.source_file_id, m.byte_start"
+)
+_MESSAGE = (
+    "SELECT uuid, parent_uuid, session_id, agent_id, type, subtype, timestamp, model,"
+    " api_message_id, request_id, stop_reason, text, thinking, is_sidechain, cwd, git_branch,"
+    " version, kind FROM messages WHERE id = ?"
+)
+
+
+class _File(NamedTuple):
+    id: int
+    path: str
+    path_bytes: bytes | None
+    offset: int
+    mark: bytes | None
+    agent_id: str | None
+
+
+class SessionLines:
+    """The lines of a session; after they are read, `rebuilt` names the files that were rebuilt."""
+
+    def __init__(self, conn: sqlite3.Connection, session_id: str) -> None:
+        self._conn = conn
+        self._session_id = session_id
+        self.rebuilt: list[str] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        files = [_File(*row) for row in self._conn.execute(_FILES, (self._session_id,))]
+        if not files:
+            yield from self._lines_in_other_files()
+        threads: dict[str | None, list[_File]] = {}
+        for file in files:
+            threads.setdefault(file.agent_id, []).append(file)
+        for thread in threads.values():
+            yield from self._lines_of(thread)
+
+    def _lines_of(self, thread: list[_File]) -> Iterator[bytes]:
+        """The lines of one thread. A file may be a copy of one before it: no line comes twice."""
+        seen: set[bytes] = set()  # hashes of lines
+        for file in thread:
+            fd = _open_unchanged(file)
+            lines = self._rebuild(file) if fd is None else _lines(fd, file.offset)
+            if len(thread) == 1:
+                yield from lines
+                continue
+            before = frozenset(seen)  # a line may be repeated within a file
+            for line in lines:
+                key = hashlib.blake2b(line, digest_size=16).digest()
+                seen.add(key)
+                if key not in before:
+                    yield line
+
+    def _lines_in_other_files(self) -> Iterator[bytes]:
+        """The lines of a session that has no file of its own."""
+        for row in self._conn.execute(_PLACES, (self._session_id,)).fetchall():
+            place = Place(*row)
+            line = read_line(place)
+            yield _dumps(self._entry(place.message_id)) if line is None else line + b"\n"
+
+    def _rebuild(self, file: _File) -> Iterator[bytes]:
+        self.rebuilt.append(file.path)
+        for _, message_id, data in self._conn.execute(_ENTRIES, {"file": file.id}).fetchall():
+            entry = json_object(data) if message_id is None else self._entry(message_id)
+            yield _dumps(entry)
+
+    def _entry(self, message_id: int) -> dict[str, Any]:
+        cursor = self._conn.cursor()
+        cursor.row_factory = sqlite3.Row
+        row = cursor.execute(_MESSAGE, (message_id,)).fetchone()
+        entry: dict[str, Any] = {
+            "parentUuid": row["parent_uuid"],
+            "isSidechain": bool(row["is_sidechain"]),
+            "cwd": row["cwd"],
+            "sessionId": row["session_id"],
+            "version": row["version"],
+            "gitBranch": row["git_branch"],
+            "type": row["type"],
+            "uuid": row["uuid"],
+            "timestamp": row["timestamp"],
+        }
+        text = row["text"]
+        if row["agent_id"] is not None and not row["agent_id"].startswith("side-"):
+            entry["agentId"] = row["agent_id"]
+        if row["type"] == "assistant":
+            entry["message"] = {
+                "id": row["api_message_id"],
+                "type": "message",
+                "role": "assistant",
+                "model": row["model"],
+                "content": self._reply(message_id, text, row["thinking"]),
+                "stop_reason": row["stop_reason"],
+            }
+            if row["request_id"]:
+                entry["requestId"] = row["request_id"]
+        elif row["type"] == "user":
+            results = self._results(message_id)
+            more = [{"type": "text", "text": text}] if text and results else []
+            entry["message"] = {"role": "user", "content": [*results, *more] or (text or "")}
+            if row["kind"] in ("meta", "compact_summary"):
+                entry["isMeta" if row["kind"] == "meta" else "isCompactSummary"] = True
+        elif row["type"] == "attachment":
+            entry["attachment"] = {"type": row["subtype"], "content": text}
+        else:
+            entry |= {"subtype": row["subtype"], "content": text}
+        return entry
+
+    def _reply(
+        self, message_id: int, text: str | None, thinking: str | None
+    ) -> list[dict[str, Any]]:
+        content: list[dict[str, Any]] = []
+        if thinking:
+            content.append({"type": "thinking", "thinking": thinking})
+        if text:
+            content.append({"type": "text", "text": text})
+        for id_, name, given in self._conn.execute(
+            "SELECT tool_use_id, raw_name, input FROM tool_uses WHERE message_id = ? ORDER BY id",
+            (message_id,),
+        ):
+            content.append(
+                {"type": "tool_use", "id": id_, "name": name, "input": json_object(given)}
+            )
+        return content
+
+    def _results(self, message_id: int) -> list[dict[str, Any]]:
+        rows = self._conn.execute(
+            "SELECT tool_use_id, result_text, is_error FROM tool_uses WHERE result_message_id = ?"
+            " ORDER BY id",
+            (message_id,),
+        )
+        return [
+            {"type": "tool_result", "tool_use_id": id_, "content": text or ""}
+            | ({"is_error": True} if is_error else {})
+            for id_, text, is_error in rows
+        ]
+
+
+def _dumps(entry: dict[str, Any]) -> bytes:
+    marked = {**entry, "reconstructed": True}
+    text = json.dumps(marked, ensure_ascii=False, separators=(",", ":"))
+    return text.encode(errors="replace") + b"\n"
+
+
+def _lines(fd: int, offset: int) -> Iterator[bytes]:
+    """The lines up to an offset, unchanged; closes the file."""
+    with os.fdopen(fd, "rb") as file:
+        left = offset
+        while left > 0 and (line := file.readline(left)):
+            yield line
+            left -= len(line)
+
+
+def _open_unchanged(file: _File) -> int | None:
+    """Open the file if it has not changed since it was read; the caller closes it."""
+    try:
+        fd = open_regular(file.path_bytes or file.path)
+    except OSError:
+        return None
+    try:
+        is_long_enough = os.fstat(fd).st_size >= file.offset
+        if is_long_enough and (not file.offset or mark_of(fd, file.offset) == file.mark):
+            return fd
+    except OSError:
+        pass
+    os.close(fd)
+    return None

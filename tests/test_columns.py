@@ -1,0 +1,87 @@
+"""Each column is declared once, in rows.py, and that is what the schema has."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from ctxdb import rows
+from demo_db import demo_folder
+
+KINDS = [
+    kind for kind in vars(rows).values() if isinstance(kind, type) and issubclass(kind, rows.Row)
+]
+KINDS.remove(rows.Row)
+# What no row class declares: ids that SQLite counts, and what only one statement writes.
+AUTOMATIC = {"id"}
+WRITTEN_ELSEWHERE = {"sessions": {"source_deleted_at"}}
+
+
+@pytest.fixture(scope="module")
+def conn() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(demo_folder() / "demo.db")) as conn:
+        yield conn
+
+
+def columns_in_schema(conn: sqlite3.Connection, table: str) -> set[str]:
+    """Without generated columns: nothing writes them."""
+    found = conn.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
+    return {name for _, name, *_, hidden in found if not hidden}
+
+
+def compare(kind: type[Any], table: str, declared: set[str], stored: set[str]) -> None:
+    missing, unknown = sorted(stored - declared), sorted(declared - stored)
+    where = f"class {kind.__name__} in src/ctxdb/rows.py"
+    assert not missing, f"{table} has {', '.join(missing)}: add the field to {where}"
+    assert not unknown, (
+        f"{where} has {', '.join(unknown)}, which {table} has not:"
+        " add the column in migrations/ (a new step), or declare the field with `working`"
+    )
+
+
+def test_there_are_row_classes() -> None:
+    assert len(KINDS) >= 14
+    assert len({kind.table for kind in KINDS}) == len(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_columns_of_a_row_are_those_of_its_table(
+    conn: sqlite3.Connection, kind: type[rows.Row]
+) -> None:
+    declared = set(rows.columns(kind))
+    stored = columns_in_schema(conn, kind.table) - WRITTEN_ELSEWHERE.get(kind.table, set())
+    compare(kind, kind.table, declared, stored - (AUTOMATIC - declared))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.beside])
+def test_the_bookkeeping_columns_of_a_row_are_those_of_its_bookkeeping_table(
+    conn: sqlite3.Connection, kind: type[rows.Row]
+) -> None:
+    declared = {kind.beside_key, *rows.columns(kind, kind.beside)}
+    compare(kind, kind.beside, declared, columns_in_schema(conn, kind.beside))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_column_of_a_row_is_in_its_own_or_its_bookkeeping_table(
+    kind: type[rows.Row],
+) -> None:
+    both = {*rows.columns(kind), *(rows.columns(kind, kind.beside) if kind.beside else ())}
+    assert both == set(rows.all_columns(kind))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.beside])
+def test_bookkeeping_is_deleted_with_its_row(
+    conn: sqlite3.Connection, kind: type[rows.Row]
+) -> None:
+    """Whoever deletes the row: the next row may have the same id."""
+    triggers = conn.execute(
+        "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?", (kind.table,)
+    )
+    wanted = f"DELETE FROM {kind.beside} WHERE {kind.beside_key} = OLD.id"
+    assert any(wanted in sql and "AFTER DELETE" in sql for (sql,) in triggers), (
+        f"add a trigger to migrations/ (a new step): {wanted}"
+    )
