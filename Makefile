@@ -19,7 +19,7 @@ DEMO_DB = from ctxdb.config import data_dir; print(data_dir() / "demo/demo.db")
 GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_usd,session_id
 
 .DEFAULT_GOAL := help
-.PHONY: help run test retest lint fmt bench build crash soak newest docs crosscheck check
+.PHONY: help run test retest lint fmt bench build crash soak newest docs crosscheck mutants check
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ fmt: $(VENV)/.dev ## Format the code
 
 bench: $(VENV)/.dev ## Measure speed and memory
 	$(BIN)/python bench/run.py
+
+mutants: $(VENV)/.dev ## Change the rules one by one: a named test must notice each change
+	$(BIN)/python tests/run_mutants.py
 
 crosscheck: $(VENV)/.dev ## Compare tokens and costs with ccusage (needs npm)
 	$(BIN)/python bench/crosscheck.py

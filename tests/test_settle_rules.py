@@ -181,6 +181,16 @@ def test_of_two_sessions_the_one_whose_own_entries_begin_earlier_owns() -> None:
     assert told(world, OWNERS) == [(A, 1), (B, 3)]
 
 
+def test_the_owner_changes_when_its_session_goes_on_later_than_another() -> None:
+    world = World()
+    t = world.session(session=B)
+    t.prompt("one")
+    new = twin(t, A)
+    new.prompt("own, earlier")
+    t.prompt("own, later")
+    assert told(world, OWNERS) == [(A, 2), (B, 1)]
+
+
 def test_a_session_without_own_entries_owns_before_one_that_has_some() -> None:
     world = World()
     t = world.session(session=B)
@@ -412,6 +422,13 @@ def test_what_follows_a_copied_prompt_in_a_second_file_belongs_to_its_turn() -> 
     more.reply(text("answer"))
     sql = "SELECT t.prompt FROM messages m JOIN turns t ON t.id = m.turn_id WHERE m.text = 'answer'"
     assert told(world, sql) == [("two",)]
+    with lab() as one:
+        one.put(t.path, t.data)
+        one.sync()
+        for line in more.data.splitlines(keepends=True):
+            one.append(more.path, line)
+            one.sync()
+        assert one.rows(sql) == [("two",)]
 
 
 def test_the_turn_at_a_moment_is_the_last_that_began_by_then() -> None:
