@@ -20,7 +20,8 @@ DEMO_DB = from ctxdb.config import data_dir; print(data_dir() / "demo/demo.db")
 GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_usd,session_id
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck check
+.PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck \
+	mutants check
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +58,9 @@ bench-against: $(VENV)/.dev ## Compare speed with another revision: make bench-a
 
 bench-scale: $(VENV)/.dev ## Measure the first sync at 0.5, 1, 2 and 4 GB
 	$(BIN)/python bench/scale.py $(ARGS)
+
+mutants: $(VENV)/.dev ## Change the rules one by one: a named test must notice each change
+	$(BIN)/python tests/run_mutants.py
 
 crosscheck: $(VENV)/.dev ## Compare tokens and costs with ccusage (needs npm)
 	$(BIN)/python bench/crosscheck.py

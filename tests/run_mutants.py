@@ -8,6 +8,7 @@ tests run.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import shutil
 import subprocess
@@ -18,6 +19,11 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 LIST = CHECKOUT / "tests/mutants.toml"
@@ -42,17 +48,12 @@ class Mutation:
         old, new = (" ".join(text.split()) for text in (self.old, self.new))
         return f"{self.rule}, {self.file}: {old} -> {new}"
 
-    def fault(self, root: Path = CHECKOUT) -> str | None:
+    def fault(self) -> str | None:
         """Why it cannot be made, if so."""
-        found = (root / self.file).read_text(encoding="utf-8").count(self.old)
+        found = (CHECKOUT / self.file).read_text(encoding="utf-8").count(self.old)
         if found != 1:
             return f"the old text is there {found} times, not once"
         return "it changes nothing" if self.old == self.new else None
-
-    def apply(self, root: Path) -> None:
-        path = root / self.file
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
 def load() -> list[Mutation]:
@@ -64,9 +65,13 @@ def load() -> list[Mutation]:
 
 def run_tests(tests: tuple[str, ...], sources: Path) -> tuple[int, str]:
     """How pytest ends with these sources, and what it prints."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line"]
-    command += ["-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
-    env = {**os.environ, "PYTHONPATH": str(sources), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", "-p", "pytest_timeout"]
+    command += ["-p", "no:randomly", "-p", "no:cacheprovider", *tests]
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(sources),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # loading them takes longer than most of the tests
+    }
     done = subprocess.run(
         command,
         cwd=CHECKOUT,
@@ -80,24 +85,58 @@ def run_tests(tests: tuple[str, ...], sources: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def try_one(mutation: Mutation) -> str | None:
-    """Why a mutation is not killed; None if it is."""
+def copy_checkout(root: Path) -> Path:
+    """A copy of what mutations change, compiled."""
+    for name in COPIED:
+        shutil.copytree(
+            CHECKOUT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+        )
+    shutil.copy(CHECKOUT / "pyproject.toml", root)
+    compileall.compile_dir(root / "src", quiet=1)
+    return root
+
+
+def try_one(mutation: Mutation, root: Path) -> str | None:
+    """Why a mutation, made in a copy of the checkout, is not killed; None if it is."""
     if fault := mutation.fault():
         return fault
-    with tempfile.TemporaryDirectory(prefix="ctxdb-mutant-") as folder:
-        root = Path(folder)
-        for name in COPIED:
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(CHECKOUT / name, root / name, ignore=ignored)
-        shutil.copy(CHECKOUT / "pyproject.toml", root)
-        mutation.apply(root)
-        try:
-            code, printed = run_tests(mutation.tests, root / "src")
-        except subprocess.TimeoutExpired:
-            return f"its tests took more than {MAX_SECONDS} s"
+    path = root / mutation.file
+    before = path.read_text(encoding="utf-8")
+    try:
+        _write(path, before.replace(mutation.old, mutation.new))
+        code, printed = run_tests(mutation.tests, root / "src")
+    except subprocess.TimeoutExpired:
+        return f"its tests took more than {MAX_SECONDS} s"
+    finally:
+        _write(path, before)
     if code == PASSED:
         return "no test noticed"
     return None if code == FAILED else f"pytest could not run its tests:\n{printed}"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a source, and drop what was compiled of it: both may be of one second and size."""
+    path.write_text(text, encoding="utf-8")
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+        compiled.unlink()
+
+
+def try_all(mutations: list[Mutation]) -> Iterator[tuple[Mutation, str | None]]:
+    """Try mutations, two at a time, each in a copy that no other one is using."""
+    with tempfile.TemporaryDirectory(prefix="ctxdb-mutants-") as folder:
+        free: Queue[Path] = Queue()
+        for n in range(AT_ONCE):
+            free.put(copy_checkout(Path(folder) / str(n)))
+
+        def use_copy(mutation: Mutation) -> str | None:
+            root = free.get()
+            try:
+                return try_one(mutation, root)
+            finally:
+                free.put(root)
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            yield from zip(mutations, pool.map(use_copy, mutations), strict=True)
 
 
 def main() -> int:
@@ -113,11 +152,10 @@ def main() -> int:
         print(printed, "\nThe tests fail without any mutation.", sep="")
         return 1
     survivors = 0
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for mutation, why in zip(mutations, pool.map(try_one, mutations), strict=True):
-            if why is not None:
-                survivors += 1
-                print(f"SURVIVES {mutation.name}\n  {why}", flush=True)
+    for mutation, why in try_all(mutations):
+        if why is not None:
+            survivors += 1
+            print(f"SURVIVES {mutation.name}\n  {why}", flush=True)
     seconds = time.monotonic() - began
     print(f"{len(mutations) - survivors} of {len(mutations)} mutations killed in {seconds:.0f} s")
     return 1 if survivors else 0

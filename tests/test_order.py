@@ -566,6 +566,7 @@ def test_what_a_result_reports_of_git_stays_when_its_call_changes_hands() -> Non
     results.result("call_0", "done", {"gitOperation": {"push": {"branch": "main"}}})
     steps = [(file.path, file.data) for file in (results, new, old)]
     must_come_out_equal(world.contents(), steps)
+    assert len(at_once(world.contents())["git_operations"]) == 1
 
 
 def test_a_call_of_a_repeating_id_finds_its_result_when_its_file_names_its_session() -> None:

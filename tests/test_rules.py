@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ctxdb.claude import read_entry
+from ctxdb.claude.human_text import turn_kind
 from ctxdb.claude.token_counts import count, counters, request_key, usage_lines
 from ctxdb.rows import AgentFact, Event, Message, Skip, ToolUse, UsageLine
 from ctxdb.rules.calls import (
@@ -418,6 +420,12 @@ def test_a_replay_has_all_blocks_of_its_original_or_the_other_way_round(many: in
     assert not sets.is_known(blocks_of("other"))
 
 
+@pytest.mark.parametrize("many", [2, 6, 7])
+def test_a_line_with_more_blocks_replays_one_with_a_single_block(many: int) -> None:
+    blocks = [f"b{n}" for n in range(many)]
+    assert all(BlockSets(one).is_known(blocks_of(" ".join(blocks))) for one in blocks)
+
+
 def test_lines_of_another_moment_are_no_replays() -> None:
     seen = SeenReplays()
     assert not seen.add(("s", ONE), "a b")
@@ -752,6 +760,64 @@ def test_a_sidechain_whose_root_is_elsewhere_is_asked_for() -> None:
 
     assert name_sidechains(lines, agent_of) == [lines[1]]
     assert [one.agent_id for one in lines] == ["side-far", None]
+
+
+# -- lines of agents ---------------------------------------------------------------------------
+
+
+def wrapped(**data: Any) -> Message | Event | Skip:
+    inner = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "hi"}}
+    data = {"type": "agent_progress", "agentId": "a1", "message": inner, **data}
+    entry = {"type": "progress", "uuid": "w", "parentUuid": "p", "data": data}
+    return read_entry(entry, 0, 1, b"", False)
+
+
+def test_r14_a_wrapped_line_is_an_agents_and_a_sidechain_whatever_the_wrapper_says() -> None:
+    found = wrapped()
+    assert isinstance(found, Message)
+    assert (found.agent_id, found.is_sidechain, found.uuid) == ("a1", 1, "u")
+    assert (found.is_wrapped, found.wrapper) == (True, ("w", "p"))
+
+
+@pytest.mark.parametrize(
+    "data", [{"type": "bash_progress"}, {"agentId": None}, {"message": {"type": "other"}}]
+)
+def test_r14_other_progress_lines_are_skipped(data: dict[str, Any]) -> None:
+    assert isinstance(wrapped(**data), Skip)
+
+
+@pytest.mark.parametrize(
+    ("more", "in_agent_file", "is_sidechain"),
+    [
+        ({}, False, 0),
+        ({}, True, 1),
+        ({"agentId": "a"}, False, 1),
+        ({"isSidechain": True}, False, 1),
+    ],
+)
+def test_which_lines_are_sidechains(more: Any, in_agent_file: bool, is_sidechain: int) -> None:
+    entry = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "hi"}, **more}
+    found = read_entry(entry, 0, 1, b"", in_agent_file)
+    assert isinstance(found, Message)
+    assert found.is_sidechain == is_sidechain
+
+
+@pytest.mark.parametrize(
+    ("kind", "prompt", "source", "queued", "expected"),
+    [
+        ("shell", "/ls", None, True, "shell"),
+        ("command", "/x", None, True, "command"),
+        ("human", "/x", None, True, "command"),
+        ("human", "/x", None, False, "prompt"),
+        ("human", "x", "sdk", True, "queued"),
+        ("human", "x", "sdk", False, "sdk"),
+        ("human", "x", None, False, "prompt"),
+    ],
+)
+def test_the_kind_of_a_turn(
+    kind: str, prompt: str, source: str | None, queued: bool, expected: str
+) -> None:
+    assert turn_kind(kind, prompt, source, queued=queued) == expected
 
 
 # -- chunks ----------------------------------------------------------------------------------------
