@@ -190,7 +190,12 @@ class Live:
         return self.process.wait(PATIENCE)
 
     def __enter__(self) -> Self:
-        return self.is_in("watching")
+        try:
+            return self.is_in("watching")
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
 
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:

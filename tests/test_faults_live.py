@@ -304,7 +304,7 @@ def test_case_50_lost_events_are_made_up_for_by_looking(world: World) -> None:
             world.append(line(1))  # there is no event for these
             world.write(line(2, sessionId=session(2)), transcript(world, 2, "-work-new"))
         has(world, 3)
-        until(lambda: live.health().overflows >= 1)
+        until(lambda: live.health().overflows >= 1, seconds=PATIENCE * 3)  # after all others
     assert world.texts() == texts(range(3))
 
 
@@ -440,10 +440,12 @@ def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
 
         monkeypatch.setattr(daemon.loop, "_choose_mode", choose_mode)
         k = 0
-        while "storm" not in modes:
-            k += 1
-            for n in range(files):
-                world.append(own_line(n, k), transcript(world, n))
+        with paused(daemon):  # so that it is told of all at once, however slow the machine
+            while daemon.hints.events < loop.STORM_EVENTS:
+                k += 1
+                for n in range(files):
+                    world.append(own_line(n, k), transcript(world, n))
+        until(lambda: "storm" in modes)
         k += 1
         for n in range(files):
             world.append(own_line(n, k), transcript(world, n))

@@ -171,7 +171,7 @@ def test_case_78_what_takes_too_long_exits_1(db: Path) -> None:
 def test_head_ends_it_silently(db: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
     with subprocess.Popen(
-        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv"],
+        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv", "--timeout", "900"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
@@ -185,7 +185,7 @@ def test_head_ends_it_silently(db: Path) -> None:
 def test_an_interrupt_ends_it_with_130_and_no_word(db: Path) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
     with subprocess.Popen(
-        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv"],
+        [sys.executable, "-m", "ctxdb", "query", endless, "--format", "csv", "--timeout", "900"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
