@@ -144,7 +144,8 @@ def test_the_sdist_has_what_is_needed_to_test_it(dist: Path) -> None:
     with tarfile.open(only(dist / "sdist", "*.tar.gz")) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
     assert names >= {"Makefile", "README.md", "LICENSE", "CHANGELOG.md", "pyproject.toml"}
-    assert names >= {"tests/conftest.py", "src/ctxdb/cli.py", "migrations/migrations.py"}
+    assert names >= {"ARCHITECTURE.md", "CONTRIBUTING.md", "sql/README.md"}
+    assert names >= {"tests/conftest.py", "src/ctxdb/cli/main.py", "migrations/migrations.py"}
 
 
 def test_no_database_and_no_transcript_is_packaged(dist: Path) -> None:
