@@ -406,7 +406,10 @@ def test_a_half_read_file_that_is_edited_is_read_again(
     world.db.unlink()
     database = Database(world.db)
     database.open()
-    known = 'SELECT generation, "offset" FROM source_files'
+    known = (
+        'SELECT b.generation, f."offset" FROM source_files f'
+        " JOIN _file_marks b ON b.source_file_id = f.id"
+    )
 
     def read_on() -> tuple[int, int]:
         Slice(database.conn).take(scan((str(world.root),), is_transcript).files)
