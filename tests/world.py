@@ -244,11 +244,13 @@ class World:
         return [text for (text,) in self.ask("SELECT text FROM messages ORDER BY text, id")]
 
     def source(self, path: Path | None = None, columns: str = "*") -> dict[str, Any]:
-        """The row of a source file."""
+        """The row of a source file, with its bookkeeping."""
         with self.connect() as conn:
             conn.row_factory = sqlite3.Row
             row = conn.execute(
-                f"SELECT {columns} FROM source_files WHERE path = ?", (str(path or self.main),)
+                f"SELECT {columns} FROM source_files JOIN _file_marks ON source_file_id = id"
+                " WHERE path = ?",
+                (str(path or self.main),),
             ).fetchone()
         assert row is not None
         return dict(row)
