@@ -50,6 +50,8 @@ TABLES = (
     Table("files_touched", (), "session_id"),
     Table("git_operations", (), "session_id"),
     Table("line_counts", (), "source_file_id"),
+    # When a session first had an entry of its own is kept only where a tie needed it.
+    Table("_shared_sessions", (), "session_id", ("first_unshared_at",)),
     Table("ingest_errors", (), "source_file_id", ("seen_at",)),
 )  # fmt: skip
 # Columns that hold the number of a row, and of which table.
