@@ -474,10 +474,10 @@ def test_a_second_process_that_is_killed_is_replaced_by_the_first(
     here = os.getpid()
     real = line_reader.read_chunk
 
-    def die_midway(fd: int, offset: int, **more: Any) -> Any:
+    def die_midway(fd: int, offset: int, *where: Any, **more: Any) -> Any:
         if os.getpid() != here and offset > 0:
             os.kill(os.getpid(), signal.SIGKILL)
-        return real(fd, offset, **{**more, "want_bytes": 1})
+        return real(fd, offset, *where, **{**more, "want_bytes": 1})
 
     monkeypatch.setattr(line_reader, "read_chunk", die_midway)
     monkeypatch.setattr(line_reader.read_block, "__defaults__", (2000, 1 << 24))

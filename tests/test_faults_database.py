@@ -529,7 +529,8 @@ def test_case_68_what_is_no_regular_file_is_refused(world: World, what: str) -> 
     else:
         os.mkfifo(world.db)
     before = target.read_bytes()
-    one_line(world.cli("sync"), str(world.db))
+    code = 2 if what == "a folder" else 1
+    one_line(world.cli("sync"), str(world.db), code=code)
     assert target.read_bytes() == before
 
 
