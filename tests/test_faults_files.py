@@ -288,7 +288,7 @@ def test_case_31_a_renamed_file_is_known_though_others_had_its_inode_before(
     gone.unlink()
     world.sync()
     with closing(sqlite3.connect(world.db)) as conn, conn:  # as file systems do
-        conn.execute("UPDATE source_files SET ino = ?", (world.main.stat().st_ino,))
+        conn.execute("UPDATE _file_marks SET ino = ?", (world.main.stat().st_ino,))
     new = world.file(f"-work-tides/archive/{SESSION}.jsonl")
     world.main.rename(new)
     report = world.sync()
