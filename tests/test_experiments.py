@@ -55,6 +55,16 @@ def test_calls_of_one_id_have_the_same_results_read_at_once_and_line_by_line(
     assert told_by(world_of_two_calls(other).contents(), TOLD) == expected
 
 
+def test_calls_of_one_id_in_one_file_have_the_results_that_follow_them() -> None:
+    world = World()
+    t = world.session()
+    for command in ("first", "second"):
+        t.reply(tool_use(world, "Bash", {"command": command}, "call_0"))
+        t.result("call_0", f"of the {command}")
+    expected = [("first", "of the first", 0), ("second", "of the second", 0)]
+    assert told_by(world.contents(), TOLD) == expected
+
+
 # -- an inverted comparison ------------------------------------------------------------------------
 
 

@@ -690,10 +690,10 @@ def test_a_disk_that_fails_midway_through_a_file_is_one_error_until_the_rest_is_
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
     read = line_reader.read_chunk
 
-    def fails(fd: int, offset: int, **how: Any) -> Any:
+    def fails(fd: int, offset: int, *place: Any, **how: Any) -> Any:
         if offset:
             raise OSError(errno.EIO, "Input/output error")
-        return read(fd, offset, **{**how, "want_bytes": 1})
+        return read(fd, offset, *place, **{**how, "want_bytes": 1})
 
     monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
     monkeypatch.setattr(line_reader, "read_chunk", fails)
@@ -1257,13 +1257,13 @@ def test_a_file_that_is_overwritten_while_it_is_read_is_read_again_by_the_next_s
     read = line_reader.read_chunk
     times = 0
 
-    def overwritten(fd: int, offset: int, **how: Any) -> Any:
+    def overwritten(fd: int, offset: int, *place: Any, **how: Any) -> Any:
         nonlocal times
         times += 1
         if times == 2:
             with world.main.open("r+b") as file:  # as rsync --inplace does
                 file.write(new)
-        return read(fd, offset, **{**how, "want_bytes": 1})
+        return read(fd, offset, *place, **{**how, "want_bytes": 1})
 
     monkeypatch.setattr(tail.read_block, "__defaults__", (4000, tail.MAX_LINE_BYTES))
     monkeypatch.setattr(line_reader, "read_chunk", overwritten)

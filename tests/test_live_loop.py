@@ -355,7 +355,10 @@ def test_files_that_were_touched_are_compared_a_slice_at_a_time(world: World) ->
         path.touch()
     database = Database(world.db)
     database.open()
-    known = "SELECT path, mtime_ns FROM source_files ORDER BY path"
+    known = (
+        "SELECT path, mtime_ns FROM source_files JOIN _file_marks ON source_file_id = id"
+        " ORDER BY path"
+    )
     before = world.ask(known)
     files = Slice(database.conn).find(scan((str(world.root),), is_transcript))
     assert sorted(file.path for file in files) == [path for path, _ in before]
@@ -367,7 +370,7 @@ def test_files_that_were_touched_are_compared_a_slice_at_a_time(world: World) ->
         left = [file for file in left if file.path in taken.unreached]
         assert len(left) == n
         assert len(set(world.ask(known)) & set(before)) == n
-    assert world.one("SELECT max(generation) FROM source_files") == 0
+    assert world.one("SELECT max(generation) FROM _file_marks") == 0
     database.drop()
 
 
@@ -406,7 +409,10 @@ def test_a_half_read_file_that_is_edited_is_read_again(
     world.db.unlink()
     database = Database(world.db)
     database.open()
-    known = 'SELECT generation, "offset" FROM source_files'
+    known = (
+        'SELECT b.generation, f."offset" FROM source_files f'
+        " JOIN _file_marks b ON b.source_file_id = f.id"
+    )
 
     def read_on() -> tuple[int, int]:
         Slice(database.conn).take(scan((str(world.root),), is_transcript).files)

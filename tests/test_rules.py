@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import permutations
 from typing import Any
 
@@ -511,7 +512,8 @@ def holder(n: int, *, call: str = "", result: str = "") -> Message:
 
 
 def joined(*messages: Message) -> list[tuple[int | None, int | None]]:
-    return [(tool.message_id, tool.result_message_id) for tool in join_lines([*messages])]
+    whole, halves = join_lines(deepcopy([*messages]))  # it takes joined halves from the messages
+    return [(tool.message_id, tool.result_message_id) for tool in (*whole, *halves)]
 
 
 def test_a_call_and_its_result_are_joined_where_each_is_there_once() -> None:

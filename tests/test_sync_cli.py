@@ -17,14 +17,19 @@ import subprocess
 import sys
 import sysconfig
 import termios
+import time
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 
+from ctxdb.daemon import health as beats
+from ctxdb.ingest.sync import sync
 from ctxdb.lock import WriterLock
+from ctxdb.progress import NullProgress
 from world import PATIENCE, SESSION, World, line, lines, stalled, texts
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
@@ -413,6 +418,23 @@ def test_a_daemon_is_not_waited_for(world: World, tmp_path: Path) -> None:
     said, _ = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
     assert said.startswith("No transcripts found.")
+
+
+@pytest.mark.parametrize("state", ["stopped", "nothing yet"])
+def test_a_daemon_that_begins_or_ends_is_not_said_to_keep_the_database_up_to_date(
+    world: World, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    world.write(lines(0))
+    lock = WriterLock(world.db, role="daemon")
+    lock.acquire()
+    if state == "stopped":
+        beats.write(beats.health_path(world.db), beats.Health(pid=os.getpid(), state=state))
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: lock.release())
+    monkeypatch.setattr("ctxdb.ingest.sync.time", clock)
+    said: list[str] = []
+    report = sync(world.config, wait=True, progress=NullProgress(), say=said.append)
+    assert (report.lines_read, said) == (1, [])
+    world.settled([0])
 
 
 # -- the bar -------------------------------------------------------------------------------------

@@ -113,7 +113,7 @@ class Loop:
         self.storm = Storm()
         self.mode = ""
         self.failure: str | None = None  # what ended the watcher
-        self.gaps = 0  # how often in a row fewer folders were watched than are there
+        self.gaps = 0  # checks in a row that found fewer folders watched than there are
         self.gap_until = 0.0  # until then the last gap may still close
         self.walk_cost = 0.0
         self.walked_at = 0.0
@@ -294,7 +294,7 @@ class Loop:
         if self.gaps == 0 or now >= self.gap_until:
             self.gaps += 1
             self.gap_until = now + GAP_SECONDS
-            if self.gaps == 2:  # perhaps a folder that can be read only now: watch anew
+            if self.gaps == 2:  # perhaps a folder that can be read only now: watch again
                 self._arm(now)
             elif self.gaps > 2:
                 self.watcher.note_gaps()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
 TURN_SECONDS = 0.1  # between two looks whether another writer is done
+UNHEARD_SECONDS = 10.0  # then a daemon that does not say how it is cannot
 
 
 def sync(
@@ -103,10 +104,10 @@ def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[None
         except LockHeld as held:
             if say is None:
                 raise
-            is_kept = held.is_daemon and _is_kept(config)
-            if is_kept and current_writer(config.db_path) is not None:
+            is_kept = _is_kept(config) if held.is_daemon else False
+            if is_kept:
                 raise
-            if not is_kept and not is_said:
+            if is_kept is False and not is_said:
                 say(_waiting(held))
                 is_said = True
         time.sleep(TURN_SECONDS)
@@ -116,17 +117,25 @@ def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[None
         lock.release()
 
 
-def _is_kept(config: Config) -> bool:
-    """Whether the daemon reads these roots; returns when it has caught up with them."""
+def _is_kept(config: Config) -> bool | None:
+    """Whether the daemon reads these roots; returns when it has caught up with them.
+
+    None when it has ended.
+    """
     from ctxdb.daemon.health import running
 
-    while (daemon := running(config.db_path)) is not None:
-        if not set(config.roots) <= set(daemon.roots):
+    give_up = time.monotonic() + UNHEARD_SECONDS
+    while current_writer(config.db_path) is not None:
+        daemon = running(config.db_path)
+        if daemon is None:  # it has said nothing yet, or that it ends
+            if time.monotonic() > give_up:
+                return True
+        elif not set(config.roots) <= set(daemon.roots):
             return False
-        if daemon.state not in ("starting", "catching_up") or daemon.is_late:
-            break
+        elif daemon.state not in ("starting", "catching_up") or daemon.is_late:
+            return True
         time.sleep(TURN_SECONDS)
-    return True
+    return None
 
 
 def _waiting(held: LockHeld) -> str:

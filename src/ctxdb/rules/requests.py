@@ -28,8 +28,8 @@ class Teller(NamedTuple):
     timestamp: str | None
     entry: str  # what the message is known by
     is_sidechain: int
-    api_message_id: str | None
-    request_id: str | None
+    api_message_id: str | None = None
+    request_id: str | None = None
 
 
 def known_by(message: Message) -> str:

@@ -269,8 +269,8 @@ def move_offsets(conn: sqlite3.Connection, chunks: Iterable[Chunk], now: str) ->
                 chunk.mark,
                 stat.dev,
                 stat.ino,
+                stat.mtime_ns,
                 # Only a file that was read to its end may be passed over by its stat.
-                stat.mtime_ns if chunk.at_end else 0,
                 stat.ctime_ns if chunk.at_end else 0,
                 *(chunk.unfinished or (None, None)),
                 file.id,
