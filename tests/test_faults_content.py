@@ -462,7 +462,7 @@ def fresh_start(world: World, data: bytes) -> None:
     world.write(data)
     with world.connect(write=True) as conn:
         for (name,) in conn.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%'"
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
             " AND name NOT LIKE '%\\_fts\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite%'"
             " AND name NOT IN ('_sqlite_migrations', '_meta', '_schema_docs')"
         ).fetchall():

@@ -840,7 +840,7 @@ def golden_text(db: Path) -> str:
             if kind != "table":
                 rows.append(" ".join(sql.split()))
                 continue
-            rows.append(f"{'virtual ' if 'VIRTUAL' in sql else ''}table {name}")
+            rows.append(f"{'virtual ' if sql.startswith('CREATE VIRTUAL') else ''}table {name}")
             for _, column, affinity, not_null, default, key, hidden in conn.execute(
                 f"PRAGMA table_xinfo({name})"
             ):
