@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
@@ -23,7 +23,15 @@ from ctxdb.store.version import applied, fingerprint, is_current, steps, view_fi
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DocRow = tuple[str, str, str, int, str]  # kind, name, column, position, description
+
+class DocRow(NamedTuple):
+    """The description of a table, a view or a column."""
+
+    kind: str
+    name: str
+    column: str
+    position: int
+    description: str
 
 
 def unknown_steps(conn: sqlite3.Connection) -> list[str]:
@@ -71,7 +79,8 @@ def _create_views(conn: sqlite3.Connection) -> None:
     """
     wanted = {path.stem: path.read_text(encoding="utf-8") for path in view_files()}
     row = conn.execute("SELECT value FROM _meta WHERE key = 'views'").fetchone()
-    ours = set(row[0].split() if row else wanted)
+    (names,) = row or (" ".join(wanted),)
+    ours = set(names.split())
     for name, kind in conn.execute("SELECT name, type FROM sqlite_master").fetchall():
         if name in wanted and (kind == "table" or (kind == "view" and name not in ours)):
             why = f"a {kind} of that name is in the way of a view of ctxdb"
@@ -100,34 +109,36 @@ def table_docs(text: str) -> Iterator[DocRow]:
     """What the comments of one migration say."""
     for table in _TABLE.finditer(text):
         name = table["name"]
-        yield "table", name, "", 0, table["doc"] or ""
+        yield DocRow("table", name, "", 0, table["doc"] or "")
         for position, column in enumerate(_COLUMN.finditer(table["body"]), 1):
-            yield "table", name, column["name"], position, column["doc"]
+            yield DocRow("table", name, column["name"], position, column["doc"])
     for virtual in _VIRTUAL.finditer(text):
-        yield "table", virtual[1], "", 0, _FTS_DOCS.get(virtual[1], "")
+        yield DocRow("table", virtual[1], "", 0, _FTS_DOCS.get(virtual[1], ""))
         names = [part.strip() for part in virtual[2].split(",") if "=" not in part]
         for position, column_name in enumerate(names, 1):
-            yield "table", virtual[1], column_name, position, f"words of {column_name}"
+            yield DocRow("table", virtual[1], column_name, position, f"words of {column_name}")
     for position, added in enumerate(_ADDED.finditer(text), 100):
-        yield "table", added[1], added[2], position, added[3]
+        yield DocRow("table", added[1], added[2], position, added[3])
 
 
 def view_docs(name: str, text: str) -> Iterator[DocRow]:
     """What the comments of one view say: its question first, then `-- column: words`."""
     view = sql_files.parse(name, "view", text)
-    yield "view", name, "", 0, view.question
+    yield DocRow("view", name, "", 0, view.question)
     for position, (column, words) in enumerate(view.columns.items(), 1):
-        yield "view", name, column, position, words
+        yield DocRow("view", name, column, position, words)
 
 
 def all_docs() -> list[DocRow]:
     """Every table, view and column in words, from migrations/ and sql/."""
     rows: dict[tuple[str, str], DocRow] = {}  # a later step may make a table anew
     for path in sorted(asset_dir("migrations").glob("[0-9]*.sql")):
-        rows.update((row[1:3], row) for row in table_docs(path.read_text(encoding="utf-8")))
+        for row in table_docs(path.read_text(encoding="utf-8")):
+            rows[row.name, row.column] = row
     for path in view_files():
         text = path.read_text(encoding="utf-8")
-        rows.update((row[1:3], row) for row in view_docs(path.stem, text))
+        for row in view_docs(path.stem, text):
+            rows[row.name, row.column] = row
     return list(rows.values())
 
 

@@ -76,7 +76,7 @@ def is_current(conn: sqlite3.Connection) -> bool:
     if applied(conn) != steps():
         return False
     row = conn.execute("SELECT value FROM _meta WHERE key = 'schema'").fetchone()
-    return row is not None and bool(row[0] == fingerprint())
+    return bool(row == (fingerprint(),))
 
 
 def _step_files(migrations: Path) -> list[Path]:

@@ -148,19 +148,19 @@ class Comparison:
         self._tell(
             f"SELECT {what}, ({differing}) AS differing FROM {pairs}"
             f" WHERE differing <> '' AND {scope}",
-            lambda row: f"{name} {row[0]}: {row[1].strip().replace(' ', ', ')} differ",
+            lambda what, wrong: f"{name} {what}: {wrong.strip().replace(' ', ', ')} differ",
         )
         self._tell(
             f"SELECT {what} FROM main.{name} f WHERE {scope}"
             f" AND NOT EXISTS (SELECT 1 FROM temp.of_{name} WHERE first = f.id)",
-            lambda row: f"{name} {row[0]}: no line tells of this row",
+            lambda what: f"{name} {what}: no line tells of this row",
         )
         what = _named(table, "second", "s")
         if self.is_whole or name != "projects":
             self._tell(
                 f"SELECT {what} FROM second.{name} s"
                 f" WHERE NOT EXISTS (SELECT 1 FROM temp.of_{name} WHERE second = s.id)",
-                lambda row: f"{name} {row[0]}: the row is missing",
+                lambda what: f"{name} {what}: the row is missing",
             )
         (rows,) = self.conn.execute(f"SELECT count(*) FROM temp.of_{name}").fetchone()
         self.report.rows_made_again += rows
@@ -191,7 +191,7 @@ class Comparison:
             f"SELECT o.first FROM temp.of_{table} o"
             f" LEFT JOIN main.{index}_docsize f ON f.id = o.first"
             f" LEFT JOIN second.{index}_docsize s ON s.id = o.second WHERE f.sz IS NOT s.sz",
-            lambda row: f"{index}: the words of row {row[0]} differ",
+            lambda row_id: f"{index}: the words of row {row_id} differ",
         )
         if not self.is_whole:
             return
@@ -203,16 +203,16 @@ class Comparison:
         for one, other in (("main", "second"), ("second", "main")):
             self._tell(
                 f"SELECT * FROM temp.words_{one} EXCEPT SELECT * FROM temp.words_{other}",
-                lambda row: f"{index}: the places of the word {row[0]!r} differ",
+                lambda word, *_: f"{index}: the places of the word {word!r} differ",
             )
         for schema in ("main", "second"):
             self.conn.execute(f"DROP TABLE temp.words_{schema}")
 
-    def _tell(self, sql: str, say: Callable[[Row], str]) -> None:
+    def _tell(self, sql: str, say: Callable[..., str]) -> None:
         """Each row that a query finds is a difference."""
         for n, row in enumerate(self.conn.execute(sql)):
             if n < _SHOWN:
-                self.report.differ(say(row))
+                self.report.differ(say(*row))
             else:
                 self.report.differences += 1
 
@@ -228,9 +228,10 @@ def _named(table: Table, schema: str, alias: str) -> str:
     return " || ' ' || ".join(parts)
 
 
-def _saying(name: str, why: str) -> Callable[[Row], str]:
-    def say(row: Row) -> str:
-        said = " ".join(str(value) for value in row[:-1] if value is not None)
+def _saying(name: str, why: str) -> Callable[..., str]:
+    def say(*row: Any) -> str:
+        *values, _count = row
+        said = " ".join(str(value) for value in values if value is not None)
         return f"{name} {said[:120]}: {why}"
 
     return say
