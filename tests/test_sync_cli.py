@@ -35,7 +35,8 @@ from world import PATIENCE, SESSION, World, line, lines, stalled, texts
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
 SYNC_KEYS = {
-    "files", "new_files", "grown_files", "rewritten_files", "renamed_files", "missing_files",
+    "files", "new_files", "grown_files", "rewritten_files", "rebuilt",
+        "renamed_files", "missing_files",
     "unreadable_files", "lines_read", "bad_lines", "bytes_read", "seconds", "missing_roots",
     "problems",
 }  # fmt: skip

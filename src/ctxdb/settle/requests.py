@@ -38,11 +38,11 @@ _OF_API_MESSAGE = "t.request_key >= j.value || '|' AND t.request_key < j.value |
 # forked session's history belongs to its parent.
 _MAIN_SESSIONS = (
     f"SELECT j.value, m.session_id FROM j CROSS JOIN _usage_lines t ON {_OF_API_MESSAGE}"
-    "  JOIN messages m ON m.id = t.message_id AND m.api_message_id = j.value"
+    "  CROSS JOIN messages m ON m.id = t.message_id AND m.api_message_id = j.value"
     "  WHERE m.is_sidechain = 0"
     f" UNION SELECT j.value, c.session_id FROM j CROSS JOIN _usage_lines t ON {_OF_API_MESSAGE}"
-    "  JOIN messages m ON m.id = t.message_id AND m.api_message_id = j.value"
-    "  JOIN message_copies c ON c.message_id = m.id"
+    "  CROSS JOIN messages m ON m.id = t.message_id AND m.api_message_id = j.value"
+    "  CROSS JOIN message_copies c ON c.message_id = m.id"
     "  WHERE m.is_sidechain = 0 AND c.session_id IS NOT NULL"
 )
 
