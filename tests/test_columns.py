@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from ctxdb import rows
+from ctxdb import columns, rows
 from demo_db import demo_folder
 
 KINDS = [
-    kind for kind in vars(rows).values() if isinstance(kind, type) and issubclass(kind, rows.Row)
+    kind for kind in vars(rows).values() if isinstance(kind, type) and issubclass(kind, columns.Row)
 ]
-KINDS.remove(rows.Row)
+KINDS.remove(columns.Row)
 # What no row class declares: ids that SQLite counts, and what only one statement writes.
 AUTOMATIC = {"id"}
 WRITTEN_ELSEWHERE = {"sessions": {"source_deleted_at"}}
@@ -50,32 +50,32 @@ def test_there_are_row_classes() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_columns_of_a_row_are_those_of_its_table(
-    conn: sqlite3.Connection, kind: type[rows.Row]
+    conn: sqlite3.Connection, kind: type[columns.Row]
 ) -> None:
-    declared = set(rows.columns(kind))
+    declared = set(columns.columns(kind))
     stored = columns_in_schema(conn, kind.table) - WRITTEN_ELSEWHERE.get(kind.table, set())
     compare(kind, kind.table, declared, stored - (AUTOMATIC - declared))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.beside])
 def test_the_bookkeeping_columns_of_a_row_are_those_of_its_bookkeeping_table(
-    conn: sqlite3.Connection, kind: type[rows.Row]
+    conn: sqlite3.Connection, kind: type[columns.Row]
 ) -> None:
-    declared = {kind.beside_key, *rows.columns(kind, kind.beside)}
+    declared = {kind.beside_key, *columns.columns(kind, kind.beside)}
     compare(kind, kind.beside, declared, columns_in_schema(conn, kind.beside))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_column_of_a_row_is_in_its_own_or_its_bookkeeping_table(
-    kind: type[rows.Row],
+    kind: type[columns.Row],
 ) -> None:
-    both = {*rows.columns(kind), *(rows.columns(kind, kind.beside) if kind.beside else ())}
-    assert both == set(rows.all_columns(kind))
+    both = {*columns.columns(kind), *(columns.columns(kind, kind.beside) if kind.beside else ())}
+    assert both == set(columns.all_columns(kind))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.beside])
 def test_bookkeeping_is_deleted_with_its_row(
-    conn: sqlite3.Connection, kind: type[rows.Row]
+    conn: sqlite3.Connection, kind: type[columns.Row]
 ) -> None:
     """Whoever deletes the row: the next row may have the same id."""
     triggers = conn.execute(

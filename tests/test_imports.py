@@ -17,7 +17,9 @@ SOURCE = Path(ctxdb.__file__).parent
 # lower layer and from its own package, but not from another name in its own layer.
 LAYERS = (
     ("__init__", "errors"),
-    ("assets", "config", "escape", "formatting", "memory", "mounts", "rows"),
+    ("assets", "config", "escape", "formatting", "memory", "mounts", "columns"),
+    ("rows",),
+    ("row_transport",),
     ("lock", "output"),
     ("progress",),
     ("files",),

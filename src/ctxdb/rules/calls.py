@@ -17,7 +17,8 @@ import orjson
 from ctxdb.claude.file_changes import call_file
 from ctxdb.claude.git_output import GitOp, git_from_text
 from ctxdb.claude.tools import read_result
-from ctxdb.rows import CALL, RESULT, FileTouch, GitOperation, ToolUse, copy_fields, said_by
+from ctxdb.columns import CALL, RESULT, copy_fields, said_by
+from ctxdb.rows import FileTouch, GitOperation, ToolUse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

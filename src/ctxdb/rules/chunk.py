@@ -11,7 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ctxdb.rows import Event, Message, Skip, SourceFile, pack_all, unpack_all
+from ctxdb.row_transport import pack_all, unpack_all
+from ctxdb.rows import Event, Message, Skip, SourceFile
 from ctxdb.rules.calls import give_back
 from ctxdb.rules.derive import Derived, LineKey, derive, unpack_derived
 from ctxdb.rules.owners import owner_flags

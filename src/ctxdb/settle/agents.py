@@ -13,7 +13,8 @@ import sqlite3
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ctxdb.rows import Agent, AgentFact, all_columns, columns, insert_sql, values_of
+from ctxdb.columns import all_columns, columns, insert_sql, values_of
+from ctxdb.rows import Agent, AgentFact
 from ctxdb.settle.touched import Touched
 
 _LINK_ORDER = ("meta", "progress", "result")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from ctxdb.rows import FileTouch, GitOperation, ToolUse, from_sql, loader, select_sql
+from ctxdb.columns import from_sql, loader, select_sql
+from ctxdb.rows import FileTouch, GitOperation, ToolUse
 from ctxdb.rules.calls import (
     STARTS_AGENTS,
     file_touch,

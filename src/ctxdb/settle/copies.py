@@ -12,7 +12,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.rows import Message, MessageCopy, insert_sql, values_of
+from ctxdb.columns import insert_sql, values_of
+from ctxdb.rows import Message, MessageCopy
 from ctxdb.rules.calls import is_unique_id
 from ctxdb.rules.owners import (
     WRAPPED,

@@ -11,7 +11,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from ctxdb.rows import ToolUse, all_columns
+from ctxdb.columns import all_columns
+from ctxdb.rows import ToolUse
 from ctxdb.rules.calls import Half, Place, join, pair, split
 from ctxdb.store.insert import load
 

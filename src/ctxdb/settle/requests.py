@@ -11,7 +11,8 @@ import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ctxdb.rows import Message, Request, UsageLine, columns, insert_sql, select_sql, values_of
+from ctxdb.columns import columns, insert_sql, select_sql, values_of
+from ctxdb.rows import Message, Request, UsageLine
 from ctxdb.rules.requests import Teller, counts, key_of, sum_up, teller
 from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column, look_up

@@ -6,7 +6,8 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ctxdb.rows import SessionFile, loader, select_sql
+from ctxdb.columns import loader, select_sql
+from ctxdb.rows import SessionFile
 from ctxdb.store.lookup import look_up
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from ctxdb.rows import SessionFile, insert_sql, values_of
+from ctxdb.columns import insert_sql, values_of
+from ctxdb.rows import SessionFile
 from ctxdb.store.lookup import look_up
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from itertools import islice
 
 import orjson
 
-from ctxdb.rows import Session, columns, insert_sql, values_of
+from ctxdb.columns import columns, insert_sql, values_of
+from ctxdb.rows import Session
 from ctxdb.rules.paths import located
 from ctxdb.settle.projects import project_of
 from ctxdb.settle.relations import relation_of

@@ -11,7 +11,8 @@ import sqlite3
 import orjson
 
 from ctxdb.claude.side_data import Snapshot, snapshots_of
-from ctxdb.rows import FileTouch, insert_sql, values_of
+from ctxdb.columns import insert_sql, values_of
+from ctxdb.rows import FileTouch
 from ctxdb.rules.paths import Project, is_relative, joined, located
 
 _INSERT = (

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import orjson
 
-from ctxdb.rows import Message, Turn, insert_sql, values_of
+from ctxdb.columns import insert_sql, values_of
+from ctxdb.rows import Message, Turn
 from ctxdb.rules.owners import SessionRank, session_rank
 from ctxdb.rules.prompt_queue import PromptQueue, TurnStart
 from ctxdb.settle.touched import Touched

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ctxdb.rows import Row, from_sql, insert_sql, loader, select_sql, update_sql, values_of
+from ctxdb.columns import Row, from_sql, insert_sql, loader, select_sql, update_sql, values_of
 
 if TYPE_CHECKING:
     import sqlite3

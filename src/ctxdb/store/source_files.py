@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.claude.layout import role_of
+from ctxdb.columns import from_sql, loader, select_sql
 from ctxdb.files.identity import Known
 from ctxdb.files.walk import FoundFile, numbers_of, store_path
-from ctxdb.rows import SourceFile, from_sql, loader, select_sql
+from ctxdb.rows import SourceFile
 from ctxdb.store.insert import insert
 from ctxdb.store.lookup import look_up
 

@@ -15,12 +15,13 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ctxdb.columns import all_columns
 from ctxdb.files.walk import FoundFile, Scan
 from ctxdb.ingest.line_reader import read_chunk
 from ctxdb.ingest.plan import Work
 from ctxdb.ingest.run import Pass, place_of
 from ctxdb.lock import is_alive
-from ctxdb.rows import AgentFact, SourceFile, all_columns
+from ctxdb.rows import AgentFact, SourceFile
 from ctxdb.rules.chunk import Chunk
 from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction

@@ -13,11 +13,12 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ctxdb.columns import columns
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.tail import find_newline
 from ctxdb.files.walk import numbers_of, store_path
 from ctxdb.ingest.line_reader import FilePlace, read_chunk
-from ctxdb.rows import Message, SourceFile, ToolUse, UsageLine, columns
+from ctxdb.rows import Message, SourceFile, ToolUse, UsageLine
 from ctxdb.rules.chunk import Chunk
 from ctxdb.store.insert import load
 from ctxdb.verify.report import VerifyReport
