@@ -16,8 +16,14 @@ from ctxdb.store.connection import APPLICATION_ID
 from live_lab import Live, has
 from world import OTHER_SESSION, Done, World, line, lines, texts
 
-OLD_SCHEMA = (Path(__file__).parent / "data/old_schema.sql").read_text()
-OLD_STEPS = ("0001_initial", "0002_costs", "0003_view_indexes", "0004_present", "0005_search")
+DATA = Path(__file__).parent / "data"
+# Each schema that was ever in use before 0001_schema, with its steps.
+OLD_SCHEMAS = {
+    "old_schema.sql": (
+        *("0001_initial", "0002_costs", "0003_view_indexes", "0004_present", "0005_search"),
+    ),
+    "old_schema_tables.sql": ("0001_tables",),
+}
 PRICE = (
     "INSERT INTO prices (model, input_usd_per_mtok, output_usd_per_mtok,"
     " cache_write_5m_usd_per_mtok, cache_write_1h_usd_per_mtok, cache_read_usd_per_mtok, origin)"
@@ -25,12 +31,12 @@ PRICE = (
 )
 
 
-@pytest.fixture
-def old(world: World) -> World:
+@pytest.fixture(params=OLD_SCHEMAS)
+def old(world: World, request: pytest.FixtureRequest) -> World:
     """A world whose database is an old one, made from two files."""
     world.write(lines(0, 1))
     world.write(line(7, sessionId=OTHER_SESSION), second(world))
-    make_old(world, world.main, second(world))
+    make_old(world, world.main, second(world), schema=request.param)
     return world
 
 
@@ -38,13 +44,15 @@ def second(world: World) -> Path:
     return world.file(f"-work-tides/{OTHER_SESSION}.jsonl")
 
 
-def make_old(world: World, *read: Path, root: Path | None = None) -> None:
+def make_old(
+    world: World, *read: Path, root: Path | None = None, schema: str = "old_schema.sql"
+) -> None:
     """Put an old database in place of the empty one; these files have been read."""
     world.db.unlink(missing_ok=True)
     with closing(sqlite3.connect(world.db, isolation_level=None)) as conn:
         conn.execute("PRAGMA page_size = 8192")
         conn.execute("PRAGMA journal_mode = WAL")
-        conn.executescript(OLD_SCHEMA)
+        conn.executescript((DATA / schema).read_text())
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute(
             'CREATE TABLE "_sqlite_migrations"'
@@ -52,7 +60,7 @@ def make_old(world: World, *read: Path, root: Path | None = None) -> None:
         )
         conn.executemany(
             "INSERT INTO _sqlite_migrations (migration_set, name) VALUES ('ctxdb', ?)",
-            [(name,) for name in OLD_STEPS],
+            [(name,) for name in OLD_SCHEMAS[schema]],
         )
         conn.execute("CREATE VIEW overview AS SELECT count(*) AS sessions FROM sessions")
         conn.execute("INSERT INTO _meta VALUES ('views', 'overview')")
@@ -60,11 +68,16 @@ def make_old(world: World, *read: Path, root: Path | None = None) -> None:
             with path.open("rb") as file:
                 size = os.fstat(file.fileno()).st_size
                 mark = mark_of(file.fileno(), size)
-            conn.execute(
-                'INSERT INTO source_files (path, size, "offset", state, mark, root)'
-                " VALUES (?, ?, ?, 'ok', ?, ?)",
-                (str(path), size, size, mark, str(root or world.root)),
-            )
+            file_id = conn.execute(
+                "INSERT INTO source_files (path, size, \"offset\", state) VALUES (?, ?, ?, 'ok')",
+                (str(path), size, size),
+            ).lastrowid
+            marks = (mark, str(root or world.root), file_id)
+            if schema == "old_schema.sql":
+                sql = "UPDATE source_files SET mark = ?, root = ? WHERE id = ?"
+            else:
+                sql = "INSERT INTO _file_marks (mark, root, source_file_id) VALUES (?, ?, ?)"
+            conn.execute(sql, marks)
         conn.execute(PRICE)
 
 
@@ -85,7 +98,7 @@ def unchanged(world: World, before: bytes) -> None:
 
 def made_again(world: World) -> None:
     assert world.texts() == texts([0, 1, 7])
-    assert world.one("SELECT name FROM _sqlite_migrations") == "0001_tables"
+    assert world.one("SELECT name FROM _sqlite_migrations") == "0001_schema"
     assert world.ask("SELECT model, origin FROM prices WHERE origin = 'user'") == [("mine", "user")]
     assert list(world.db.parent.glob("*-building*")) == []
     assert world.db.stat().st_mode & 0o777 == 0o600

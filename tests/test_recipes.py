@@ -111,6 +111,6 @@ def test_every_name_in_python_that_is_named_exists(page: str) -> None:
     text = (CHECKOUT / page).read_text(encoding="utf-8")
     source = "".join(p.read_text(encoding="utf-8") for p in (CHECKOUT / "src").rglob("*.py"))
     named = set(re.findall(r"`(_?[a-z]+(?:_[a-z]+)+|_?[A-Z_]{5,}|[A-Z][a-z]+)`", text))
-    schema = (CHECKOUT / "migrations/0001_tables.sql").read_text(encoding="utf-8")
+    schema = (CHECKOUT / "migrations/0001_schema.sql").read_text(encoding="utf-8")
     missing = [name for name in named if not re.search(rf"\b{name}\b", source + schema)]
     assert missing == []

@@ -53,8 +53,10 @@ def find_old(path: Path) -> list[OldSource] | None:
         return None
     with suppress(sqlite3.Error), closing(open_old(path)) as conn:
         if is_old(conn):
-            sql = 'SELECT path, path_bytes, "offset", mark, root FROM source_files ORDER BY id'
-            return [*map(OldSource._make, conn.execute(sql))]
+            sql = 'SELECT path, path_bytes, "offset", mark, root FROM source_files'
+            if conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_file_marks'").fetchone():
+                sql += " LEFT JOIN _file_marks ON source_file_id = id"
+            return [*map(OldSource._make, conn.execute(f"{sql} ORDER BY id"))]
     return None
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-FIRST_OLD_STEP = "0001_initial"  # the first step of all databases before 0001_tables
+# The first steps of databases made before 0001_schema: none of them was ever released.
+FIRST_OLD_STEPS = frozenset({"0001_initial", "0001_tables"})
 
 
 def steps() -> list[str]:
@@ -38,7 +39,7 @@ def applied(conn: sqlite3.Connection) -> list[str]:
 
 def is_old(conn: sqlite3.Connection) -> bool:
     """True for a database from before the migrations were folded into one: see OldDatabase."""
-    return FIRST_OLD_STEP in applied(conn)
+    return not FIRST_OLD_STEPS.isdisjoint(applied(conn))
 
 
 def view_files() -> list[Path]:

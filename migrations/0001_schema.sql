@@ -1,4 +1,4 @@
--- 0001_tables: all tables, their keys, indexes, triggers and full text.
+-- 0001_schema: all tables, their keys, indexes, triggers and full text.
 -- The comment beside each table and column describes it: the view schema_docs and the docs are made
 -- from these comments. Tables whose name starts with _ are internal bookkeeping: columns that only
 -- the ingest needs are there, so that a person who opens the file sees the product first.
