@@ -258,11 +258,28 @@ def test_a_file_system_without_links_is_enough(
     must_be_whole(one, in_place)
 
 
-def test_what_is_too_much_to_be_built_is_read_afterwards(
-    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", ["all aside", "some aside", "into a database"])
+def test_case_87_other_processes_read_all_of_a_large_sync(
+    one: Lab, in_place: Content, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    monkeypatch.setattr(first_sync, "MAX_BYTES", 60_000)
-    report = one.sync()
+    """However much there is: no file is read in the process that writes."""
+    monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
+    if way == "some aside":
+        monkeypatch.setattr(first_sync, "MAX_BYTES", 60_000)
+    elif way == "into a database":
+        one.db.touch()
+    tasks: list[workers.Task] = []
+    real = workers.ReaderProcesses.__init__
+
+    def start(self: workers.ReaderProcesses, new: Any, limits: workers.Limits) -> None:
+        tasks.extend(new)
+        real(self, new, limits)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers.ReaderProcesses, "__init__", start)
+        patch.setattr(ingest, "read_file", lambda path, *_, **__: pytest.fail(path))
+        report = one.sync()
+    assert sorted(task.path for task in tasks) == sorted(map(str, one.root.rglob("*.jsonl")))
     must_be_whole(one, in_place)
     assert one.rows("SELECT count(*), sum(lines) FROM source_files") == [
         (report.new_files, report.lines_read)

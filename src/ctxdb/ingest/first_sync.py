@@ -4,7 +4,7 @@ A database that nobody can see yet needs no journal. Whatever ends the building,
 away and the next sync begins again; nothing was promised, so nothing is lost. That saves writing
 every page to the log first, a tenth of the time. What the building leaves out (huge lines, which
 are announced in the database before they are parsed, and files that cannot be read) is read by the
-ordinary pass that follows it.
+ordinary sync that follows it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ if TYPE_CHECKING:
     from ctxdb.progress import Progress
 
 MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
-MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass reads what is left
+# What was built is thrown away if it is interrupted, so this is some minutes of work. The sync that
+# follows reads the rest, in other processes too.
+MAX_BYTES = 8 << 30
 
 
 def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | None:
     """Build the database from what there is; None when the ordinary way is the better one.
 
-    The caller holds the writer lock, and an ordinary pass follows.
+    The caller holds the writer lock, and an ordinary sync follows.
     """
     if any(os.path.lexists(beside(path, side)) for side in SIDE_FILES):
         return None
