@@ -174,6 +174,12 @@ def _milliseconds(detail: dict[str, Any]) -> int | None:
     return None
 
 
+def exit_code_in(text: str) -> int | None:
+    """The exit code that the words of a result say."""
+    match = _EXIT_CODE.match(text) if text.startswith("E") else None
+    return int(match.group(1)) if match else None
+
+
 def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | None:
     """A tool_result block with the line's toolUseResult; None when it names no call."""
     tool_use_id = text_of(block.get("tool_use_id"))
@@ -188,13 +194,12 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | No
         saved = _PERSISTED.search(head, 0, 2000)
         path = saved.group(1).strip() if saved else None
     size = int_of(fields.get("persistedOutputSize")) if path else None
-    match = _EXIT_CODE.match(head) if head.startswith("E") else None
     goes_on = fields.get("backgroundTaskId") or head.startswith(_IN_BACKGROUND)
     result = ToolUse(
         tool_use_id=tool_use_id,
         status=_status(head, detail, denial, is_error=is_error),
         is_error=1 if is_error else 0,
-        exit_code=int(match.group(1)) if match else None,
+        exit_code=exit_code_in(head),
         exit_code_unknown=1 if goes_on or fields.get("returnCodeInterpretation") else None,
         result_text=head or None,
         result_bytes=byte_length(head) if size is None else size,

@@ -16,7 +16,8 @@ import orjson
 
 from ctxdb.claude.file_changes import call_file
 from ctxdb.claude.git_output import GitOp, git_from_text
-from ctxdb.claude.tools import read_result
+from ctxdb.claude.names import BASH, SHELLS, is_unique_id
+from ctxdb.claude.tools import exit_code_in
 from ctxdb.columns import CALL, RESULT, copy_fields, said_by
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 
@@ -25,15 +26,8 @@ if TYPE_CHECKING:
 
     from ctxdb.rows import Message
 
-STARTS_AGENTS = ("Agent", "Workflow")
-SHELLS = ("Bash", "PowerShell")
 _CALL = said_by(ToolUse, CALL)
 _RESULT = said_by(ToolUse, RESULT)
-
-
-def is_unique_id(tool_use_id: str) -> bool:
-    """Anthropic's own ids never repeat."""
-    return tool_use_id.startswith(("toolu_", "srvtoolu_"))
 
 
 def milliseconds(start: str | None, end: str | None) -> int | None:
@@ -117,19 +111,13 @@ def split(tool: ToolUse) -> tuple[ToolUse | None, ToolUse | None]:
         result = ToolUse(tool_use_id=tool.tool_use_id, result_message_id=tool.result_message_id)
         copy_fields(result, tool, _RESULT)
         if _is_clean_shell(tool) and result.exit_code == 0:
-            result.exit_code = _said_exit_code(tool)  # mostly only the call said so
+            # Mostly only the call makes it 0, and the words of the result say no code.
+            result.exit_code = exit_code_in(tool.result_text or "")
     return call, result
 
 
-def _said_exit_code(tool: ToolUse) -> int | None:
-    """The exit code that the words of a result say by themselves."""
-    block = {"tool_use_id": tool.tool_use_id, "content": tool.result_text}
-    said = read_result(block, None, None)
-    return None if said is None else said.exit_code
-
-
 def _is_clean_shell(tool: ToolUse) -> bool:
-    return tool.name == "Bash" and tool.status == "ok" and not tool.exit_code_unknown
+    return tool.name == BASH and tool.status == "ok" and not tool.exit_code_unknown
 
 
 def finish(tool: ToolUse) -> None:
