@@ -6,8 +6,8 @@ import json
 import os
 import resource
 import shutil
-import struct
 import socket
+import struct
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
