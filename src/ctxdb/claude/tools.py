@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import orjson
+
 from ctxdb.claude.file_changes import call_file, result_file
 from ctxdb.claude.git_output import git_operations
 from ctxdb.claude.values import (
@@ -120,6 +122,16 @@ def read_call(block: dict[str, Any]) -> ToolUse | None:
         target=target_of(name, fields),
         call_file=call_file(name, fields),
     )
+
+
+def input_fields(tool_input: str | None) -> dict[str, Any]:
+    """The fields of a stored input; none if it is not an object."""
+    return dict_of(orjson.loads(tool_input)) if tool_input else {}
+
+
+def shell_command(tool_input: str | None) -> str | None:
+    """The whole command that a shell was given: the call's target may be shorter."""
+    return text_of(input_fields(tool_input).get("command"))
 
 
 def _content(content: Any) -> str | None:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
-
 from ctxdb.claude.file_changes import call_file
-from ctxdb.claude.git_output import GitOp, git_from_text
+from ctxdb.claude.git_output import GitOp, git_from_text, with_printed
 from ctxdb.claude.names import BASH, SHELLS, is_unique_id
-from ctxdb.claude.tools import exit_code_in
+from ctxdb.claude.tools import exit_code_in, input_fields, shell_command
 from ctxdb.columns import CALL, RESULT, copy_fields, said_by
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 
@@ -216,8 +214,7 @@ def file_touch(tool: ToolUse) -> FileTouch | None:
     if touched is None:
         if tool.input is None or tool.name is None:
             return None
-        fields = orjson.loads(tool.input)
-        touched = call_file(tool.name, fields if type(fields) is dict else {})
+        touched = call_file(tool.name, input_fields(tool.input))
     if not touched:
         return None
     path, operation, added, removed = touched
@@ -253,18 +250,33 @@ def file_touch(tool: ToolUse) -> FileTouch | None:
 
 
 def git_operations(tool: ToolUse, reported: Iterable[GitOp] | None) -> list[GitOperation]:
-    """What a call did with git: what its result reports, else what was printed."""
+    """What a call did with git: what its result reports, and what a shell printed."""
     found: list[GitOp] = list(reported or ())
-    if not found and tool.name in SHELLS:
-        found = git_from_text(tool.target, tool.result_text, failed=tool.status != "ok")
+    if tool.name in SHELLS:
+        printed = git_from_text(
+            lambda: shell_command(tool.input), tool.result_text, failed=tool.status != "ok"
+        )
+        found = with_printed(found, printed)
     at = tool.finished_at or tool.started_at
     return [git_row(tool, operation, at) for operation in found]
 
 
 def git_row(tool: ToolUse, operation: GitOp, at: str | None) -> GitOperation:
     """One operation of a call as a row."""
-    kind, sha, branch, number, url = operation
-    return GitOperation(tool.id, tool.session_id, tool.turn_id, kind, sha, branch, number, url, at)
+    kind, sha, branch, number, url, subject, source = operation
+    return GitOperation(
+        tool_id=tool.id,
+        session_id=tool.session_id,
+        turn_id=tool.turn_id,
+        kind=kind,
+        sha=sha,
+        branch=branch,
+        subject=subject,
+        pr_number=number,
+        pr_url=url,
+        source=source,
+        timestamp=at,
+    )
 
 
 def needs_bookkeeping(tool: ToolUse) -> bool:
