@@ -23,6 +23,7 @@ LAYERS = (
     ("lock", "output"),
     ("progress",),
     ("files",),
+    ("archive",),
     ("claude",),
     ("rules",),
     ("store",),
