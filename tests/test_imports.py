@@ -23,7 +23,7 @@ LAYERS = (
     ("lock", "output"),
     ("progress",),
     ("files",),
-    ("archive",),
+    ("archive", "privacy"),
     ("claude",),
     ("rules",),
     ("store",),
