@@ -1,8 +1,8 @@
 """Replace secrets by `[redacted:rule]`, in texts and in parsed lines.
 
 Nearly all lines hold no secret. So a line's bytes are first searched for all keywords at once,
-which costs about 6 % of a first sync. Only a line with a keyword is looked at text by text. JSON may
-spell any letter as an escape; a line with such escapes is searched after it was decoded.
+which costs about 6 % of a first sync. Only a line with a keyword is looked at text by text. JSON
+may spell any letter as an escape; a line with such escapes is searched after it was decoded.
 """
 
 from __future__ import annotations
