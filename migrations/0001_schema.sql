@@ -16,7 +16,7 @@ CREATE TABLE projects (
   id INTEGER PRIMARY KEY, -- surrogate key
   path TEXT NOT NULL UNIQUE, -- the cwd that a session began in
   name TEXT NOT NULL, -- last part of repo_path: what a person would call it
-  repo_path TEXT NOT NULL, -- path without a worktree suffix (/.worktrees/x, /.claude/worktrees/x), or worktree-state's original path
+  repo_path TEXT NOT NULL, -- path without a worktree suffix (/.worktrees/x, /.claude/worktrees/x, /worktrees/x, -worktrees/x), or worktree-state's original path
   path_source TEXT NOT NULL CHECK (path_source = 'cwd' OR path_source = 'sessions_index' OR path_source = 'dir_name') -- how path is known: cwd, sessions_index, or dir_name, which is a guess from the folder's name
 );
 
@@ -24,18 +24,19 @@ CREATE TABLE projects (
 CREATE TABLE sessions (
   id TEXT PRIMARY KEY, -- the session's uuid
   project_id INTEGER REFERENCES projects(id), -- the project it began in
-  title TEXT, -- what to call it: custom title, AI title, summary or first prompt
-  title_source TEXT CHECK (title_source = 'custom' OR title_source = 'ai' OR title_source = 'summary' OR title_source = 'prompt'), -- where title comes from: custom, ai, summary or prompt
+  title TEXT, -- what to call it, in one line of at most 120 characters: custom title, AI title, summary, heading of its plan, first prompt or first reply; NULL when there is none of these
+  title_source TEXT CHECK (title_source = 'custom' OR title_source = 'ai' OR title_source = 'summary' OR title_source = 'plan' OR title_source = 'prompt' OR title_source = 'reply'), -- where title comes from: custom, ai, summary, plan (heading of the plan it began with), prompt or reply (no request in it: the first line of the first reply, else the first agent's description)
   slug TEXT, -- Claude Code's nickname for it, such as soft-purring-owl
   first_prompt TEXT, -- the first thing a human asked in it
   cwd TEXT, -- first working directory of the main thread
   git_branch TEXT, -- last branch seen in it
   version TEXT, -- last Claude Code version seen in it
   entrypoint TEXT, -- cli, sdk-cli, sdk-py, claude-desktop, ...
+  is_automated INTEGER CHECK (is_automated = 0 OR is_automated = 1), -- 1 when a program ran it (entrypoint sdk-..., all requests by sdk, or a folder of a CI service), 0 when a person typed, NULL when nothing says which
   started_at TEXT, -- first timestamp of its own messages, subagents included
   ended_at TEXT, -- last timestamp of its own messages, subagents included
   parent_session_id TEXT, -- the session it continues; need not be in the database
-  relation TEXT CHECK (relation = 'resume' OR relation = 'fork' OR relation = 'clear'), -- how it continues its parent: resume, fork or clear; NULL when it continues none
+  relation TEXT CHECK (relation = 'resume' OR relation = 'fork' OR relation = 'clear' OR relation = 'plan'), -- how it continues its parent: resume, fork, clear or plan (it carries out a plan that its parent made); NULL when it continues none
   source_deleted_at TEXT -- when its transcript was found to be gone
 );
 CREATE INDEX sessions_project_id ON sessions(project_id);
@@ -75,10 +76,8 @@ CREATE TABLE _file_marks (
   path_bytes BLOB, -- the path's bytes when they are not UTF-8
   root TEXT, -- the folder it was found under
   workflow_run TEXT, -- wf_ folder it is in, for agents of a workflow
-  dev INTEGER, -- device number at the last look
-  ino INTEGER, -- inode number at the last look
-  mtime_ns INTEGER, -- modification time at the last look
-  ctime_ns INTEGER, -- change time at the last look
+  stat BLOB, -- device, inode, size, modification and change time at the last look: five numbers in one value, which loads faster
+  ino INTEGER, -- the inode again, to find a renamed file by
   mark BLOB, -- hash of the first bytes and of the last bytes before offset
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
   attempting INTEGER, -- offset of a huge line being read: set before and cleared after, so a crash on it is not repeated; -1 - offset at the second try
@@ -161,10 +160,12 @@ CREATE TABLE turns (
   id INTEGER PRIMARY KEY, -- surrogate key
   session_id TEXT REFERENCES sessions(id), -- session
   ordinal INTEGER NOT NULL DEFAULT 0, -- counts a session's own turns from 1
-  kind TEXT NOT NULL CHECK (kind = 'prompt' OR kind = 'command' OR kind = 'shell' OR kind = 'queued' OR kind = 'sdk'), -- how it was asked: prompt, command (/name), shell (!), queued (while the agent worked) or sdk (by a program)
+  kind TEXT NOT NULL CHECK (kind = 'prompt' OR kind = 'command' OR kind = 'shell' OR kind = 'queued' OR kind = 'sdk' OR kind = 'plan'), -- how it was asked: prompt, command (/name), shell (!), queued (while the agent worked), sdk (by a program) or plan (a plan was approved)
   prompt TEXT NOT NULL, -- the human's own words
   started_at TEXT, -- when it was asked
-  ended_at TEXT, -- last timestamp of what it led to
+  ended_at TEXT, -- last timestamp of the work it led to, agents included; started_at when there was none
+  agent_ms INTEGER, -- milliseconds the agent worked on it, as Claude Code reports them; NULL when it does not
+  active_ms INTEGER, -- agent_ms, else an estimate: the gaps between the lines of its work, each counted as at most 60 seconds
   message_id INTEGER, -- the message that holds it
   event_id INTEGER, -- the queue operation that began it
   source_file_id INTEGER REFERENCES source_files(id), -- where it begins: file
@@ -186,7 +187,7 @@ CREATE TABLE messages (
   parent_uuid TEXT, -- uuid of the nearest stored ancestor
   type TEXT NOT NULL CHECK (type = 'user' OR type = 'assistant' OR type = 'system' OR type = 'attachment'), -- the entry's type: user, assistant, system or attachment
   subtype TEXT, -- assistant: text, thinking, tool_use, server_tool_use or mixed; system and attachment: their own
-  kind TEXT NOT NULL, -- human, command, shell, command_output, tool_result, meta, compact_summary, interruption, notification, agent_prompt, assistant, synthetic, system, attachment
+  kind TEXT NOT NULL, -- human, command, shell, command_output, tool_result, plan, meta, compact_summary, interruption, notification, agent_prompt, assistant, synthetic, system, attachment
   timestamp TEXT, -- when, UTC
   model TEXT, -- model that answered
   api_message_id TEXT, -- id of the API message; the lines of one reply share it
@@ -371,9 +372,11 @@ CREATE TABLE git_operations (
   turn_id INTEGER REFERENCES turns(id), -- the human request it belongs to
   kind TEXT NOT NULL CHECK (kind = 'commit' OR kind = 'push' OR kind = 'pr'), -- what was done: commit, push or pr
   sha TEXT, -- commit
-  branch TEXT, -- branch
+  branch TEXT, -- branch; NULL where HEAD was detached
+  subject TEXT, -- first line of the commit's message, where git printed it
   pr_number INTEGER, -- number of the pull request
   pr_url TEXT, -- its address
+  source TEXT NOT NULL CHECK (source = 'result' OR source = 'link' OR source = 'text'), -- how it is known: result (the tool reports it), link (a pr-link entry) or text (git or gh printed it)
   timestamp TEXT -- when
 );
 CREATE INDEX git_operations_tool_id ON git_operations(tool_id);

@@ -18,7 +18,7 @@ from ctxdb.ingest.run import Policy, read_found_files, start_readers
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
-from ctxdb.store.file_numbers import load_numbers
+from ctxdb.store.file_stats import load_stats
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _read_new_lines(
         give_back()
     with closing(open_writer(path, wait=busy)) as conn:
         prepare(conn, path)
-        found = scan(roots, is_transcript, load_numbers(conn))
+        found = scan(roots, is_transcript, load_stats(conn))
         report = read_found_files(conn, found, POLICY, progress)
         if built is not None:
             report = _together(built, report)
