@@ -1233,7 +1233,7 @@ def test_case_48_a_clock_that_jumps_by_a_day_changes_nothing(
 ) -> None:
     """Timers belong to the daemon, another issue; a pass is timed by the monotonic clock."""
     now = "2026-08-24T12:00:00.000Z"
-    monkeypatch.setattr(plan, "utc_now", lambda: now)
+    monkeypatch.setattr(ingest, "utc_now", lambda: now)
     monkeypatch.setattr(time, "time", lambda: pytest.fail("nothing may go by the wall clock"))
     world.write(lines(0))
     world.sync()
