@@ -20,7 +20,7 @@
 --   turn_id (id, detail): the turn
 -- :since (since) = today: from when
 -- filters: until=turns.started_at project=turns.session_id human=turns.session_id session=turns.session_id
--- example: ctxdb query brief --session 8e52 --format jsonl
+-- example: ctxdb query brief -p since 2025-01-01 --limit 5
 WITH chosen AS (SELECT id FROM turns WHERE started_at >= :since)
 SELECT t.started_at, t.project, coalesce(s.title, '(untitled)') AS title, t.kind, t.prompt, t.reply, t.tools_used, t.commands, t.files, t.agents,
   (

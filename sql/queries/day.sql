@@ -41,7 +41,7 @@ done AS MATERIALIZED (
 worked AS MATERIALIZED (
   SELECT d.session_id, d.turn_id, d.at, d.agent_ms IS NULL OR NOT d.is_whole AS is_estimated,
     CASE WHEN d.is_whole THEN d.active_ms WHEN d.turn_id IS NOT NULL THEN (
-      SELECT min(d.active_ms, sum(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000)))) FROM (
+      SELECT min(coalesce(d.active_ms, 86400000), sum(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000)))) FROM (
         SELECT m.timestamp, lag(m.timestamp) OVER (ORDER BY m.timestamp) AS before
         FROM chosen n CROSS JOIN messages m ON m.turn_id = d.turn_id AND m.timestamp >= n.since AND m.timestamp < n.until AND date(m.timestamp, 'localtime') = n.day
       )
