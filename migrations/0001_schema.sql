@@ -374,9 +374,11 @@ CREATE TABLE git_operations (
   turn_id INTEGER REFERENCES turns(id), -- the human request it belongs to
   kind TEXT NOT NULL CHECK (kind = 'commit' OR kind = 'push' OR kind = 'pr'), -- what was done: commit, push or pr
   sha TEXT, -- commit
-  branch TEXT, -- branch
+  branch TEXT, -- branch; NULL where HEAD was detached
+  subject TEXT, -- first line of the commit's message, where git printed it
   pr_number INTEGER, -- number of the pull request
   pr_url TEXT, -- its address
+  source TEXT NOT NULL CHECK (source = 'result' OR source = 'link' OR source = 'text'), -- how it is known: result (the tool reports it), link (a pr-link entry) or text (git or gh printed it)
   timestamp TEXT -- when
 );
 CREATE INDEX git_operations_tool_id ON git_operations(tool_id);

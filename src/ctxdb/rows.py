@@ -281,8 +281,10 @@ class GitOperation(Row):
     kind: str = column("")
     sha: str | None = column()
     branch: str | None = column()
+    subject: str | None = column()
     pr_number: int | None = column()
     pr_url: str | None = column()
+    source: str = column("")
     timestamp: str | None = column()
 
 
