@@ -30,8 +30,9 @@ def find_git(model: Model) -> None:
     for event in model.events:
         if event.type == "pr-link":
             number = event.whole.get("prNumber")
-            row = {"kind": "pr", "pr_number": number, "source": "link"}
-            model.git.append({"session": event.session, "tool": None, **row})
+            row = {"session": event.session, "kind": "pr", "pr_number": number}
+            if not any(row.items() <= done.items() for done in model.git):  # one row for each
+                model.git.append({**row, "tool": None, "source": "link"})
 
 
 def by_call(use: ToolUse) -> list[Json]:

@@ -150,7 +150,9 @@ def assistant_subtype(entry: Json) -> str | None:
     only = next(iter(kinds), None)
     if only == "redacted_thinking":
         return "thinking"
-    return "server_tool_use" if only and only.endswith("_tool_result") else only
+    if only and only.endswith("_tool_result"):
+        return "server_tool_use"
+    return only if only in ("text", "thinking", "tool_use", "server_tool_use") else None
 
 
 # -- people ----------------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def heading(plan: str) -> str:
 
 
 def one_line_target(name: str | None, call: Json) -> str | None:
-    """What a person would look for, in one line; None for a tool that the contract does not name."""
+    """What a person would look for, in one line; None for a tool that is not in this list."""
     if name == "ExitPlanMode":
         return heading(as_text(call.get("plan")) or "") or None
     keys = {

@@ -188,7 +188,7 @@ def find_agents(model: Model) -> None:
         agent = model.agents.setdefault((message.session, message.agent), new_agent(message.agent))
         file = message.entry.file
         if file.workflow and file.agent == message.agent:
-            agent["kind"] = "workflow"
+            agent["kind"], agent["workflow"] = "workflow", file.workflow
         if message.entry.wrapped and not agent["tool_use_id"]:
             agent["tool_use_id"] = as_text(message.entry.whole.get("parentToolUseID"))
         if message.kind == "agent_prompt":
@@ -204,6 +204,10 @@ def find_agents(model: Model) -> None:
     calls = {use.id: use for use in model.tools if use.call}
     for use in sorted(model.tools, key=lambda u: u.at.entry.timestamp or LAST):
         extra = as_dict(use.extra)
+        run = as_text(extra.get("runId"))
+        for key, agent in model.agents.items() if run else []:
+            if key[0] == use.at.session and agent["workflow"] in (run, f"wf_{run}"):
+                agent["tool_use_id"] = agent["tool_use_id"] or use.id
         teammate = extra.get("status") == "teammate_spawned"
         name = as_text(extra.get("agentId")) or (
             as_text(extra.get("agent_id")) if teammate else None
@@ -237,4 +241,5 @@ def new_agent(name: str) -> Json:
     ):
         if name.startswith(start):
             kind = meaning
-    return {"kind": kind, "tool_use_id": None, "agent_type": None, "description": None}
+    unknown = dict.fromkeys(("tool_use_id", "agent_type", "description", "workflow"))
+    return {"kind": kind, **unknown}

@@ -531,9 +531,10 @@ def every_step() -> Recipe:
     """A recipe in which each step and each way to begin a file occurs."""
     recipe: Recipe = [("new", 0, ["prompt", name, "answer"]) for name in sorted(STEPS)]
     recipe += [("new", 0, [name]) for name in sorted(WORK_STEPS)]
-    rich = ["prompt", "answer", "agent", "queued", "edit", "todo_lists", "timed", "answer"]
+    rich = ["prompt", "answer", "queued", "edit", "todo_lists", "timed", "answer"]
     for how in sorted(DERIVED):
-        recipe += [("new", 0, rich), (how, len(recipe), ["prompt", "answer"])]
+        agent = [] if how == "sdk_fork" else ["agent"]  # the agent's lines alone would be shared
+        recipe += [("new", 0, [*rich, *agent]), (how, len(recipe), ["prompt", "answer"])]
     return recipe
 
 

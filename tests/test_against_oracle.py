@@ -17,7 +17,7 @@ from pricelab import requests as requests_of
 if TYPE_CHECKING:
     from oracle_copies import Message, Model
 
-pytest_plugins = ["oracle_lab"]
+pytest_plugins = ["oracle_fixtures"]
 
 
 # -- lines -----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What people mean, as the database has it, against the independent model in oracle.py.
 
-Turns and their time, sessions, projects, commits, to-dos, plans, hooks, history, and results that are
-in files. Lines, messages, calls and requests are in test_against_oracle.py.
+Turns and their time, sessions, projects, commits, to-dos, plans, hooks, history, and results that
+are in files. Lines, messages, calls and requests are in test_against_oracle.py.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from oracle_rules import folded, one_line_target
 if TYPE_CHECKING:
     from oracle_copies import Message, Model
 
-pytest_plugins = ["oracle_lab"]
+pytest_plugins = ["oracle_fixtures"]
 
 Row = tuple[Any, ...]
 
@@ -67,10 +67,12 @@ def test_turns_say(columns: tuple[str, ...], model: Model, db: sqlite3.Connectio
 def test_no_turn_has_more_reported_time_than_its_own_span(db: sqlite3.Connection) -> None:
     rows = db.execute(
         "SELECT session_id, ordinal, agent_ms, (julianday(lead(started_at) OVER"
-        " (PARTITION BY session_id ORDER BY started_at)) - julianday(started_at)) * 86400000 AS span"
-        " FROM turns"
+        " (PARTITION BY session_id ORDER BY started_at)) - julianday(started_at)) * 86400000"
+        " AS span FROM turns"
     )
-    too_long = [tuple(row) for row in rows if row["span"] and (row["agent_ms"] or 0) > row["span"] + 1]
+    too_long = [
+        tuple(row) for row in rows if row["span"] and (row["agent_ms"] or 0) > row["span"] + 1
+    ]
     assert too_long == []
 
 
@@ -179,7 +181,9 @@ def test_the_target_of_a_call_is_one_line(model: Model, db: sqlite3.Connection) 
     whole = {(t.at.session, t.id): one_line_target(t.name, t.input) for t in model.tools if t.call}
     expected = {key: text for key, text in whole.items() if text}
     found = {
-        key: text if text.startswith(folded(stored[key]).removesuffix("…").rstrip()) else stored[key]
+        key: text
+        if text.startswith(folded(stored[key]).removesuffix("…").rstrip())
+        else stored[key]
         for key, text in expected.items()
         if stored.get(key)
     }
@@ -278,7 +282,7 @@ def test_history_is_kept_line_by_line_with_the_turn_it_became(
 
 def by_uuid(db: sqlite3.Connection, column: str) -> dict[str, Any]:
     rows = db.execute(f"SELECT uuid, {column} FROM messages WHERE uuid IS NOT NULL")
-    return {uuid: value for uuid, value in rows}
+    return dict(tuple(row) for row in rows)
 
 
 def with_uuid(model: Model) -> dict[str, Message]:

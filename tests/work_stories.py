@@ -319,7 +319,13 @@ def history(world: World, files: dict[str, bytes]) -> None:
         ms = round(BEGAN.timestamp() + at) * 1000
         lines.append(
             dumps(
-                {"display": display, "pastedContents": {}, "timestamp": ms, "project": t.cwd, **more}
+                {
+                    "display": display,
+                    "pastedContents": {},
+                    "timestamp": ms,
+                    "project": t.cwd,
+                    **more,
+                }
             )
         )
 
@@ -369,4 +375,3 @@ def write_everything(root: Path, world: World) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         os.utime(path, (WRITTEN, WRITTEN))
-
