@@ -76,10 +76,8 @@ CREATE TABLE _file_marks (
   path_bytes BLOB, -- the path's bytes when they are not UTF-8
   root TEXT, -- the folder it was found under
   workflow_run TEXT, -- wf_ folder it is in, for agents of a workflow
-  dev INTEGER, -- device number at the last look
-  ino INTEGER, -- inode number at the last look
-  mtime_ns INTEGER, -- modification time at the last look
-  ctime_ns INTEGER, -- change time at the last look
+  stat BLOB, -- device, inode, size, modification and change time at the last look: five numbers in one value, which loads faster
+  ino INTEGER, -- the inode again, to find a renamed file by
   mark BLOB, -- hash of the first bytes and of the last bytes before offset
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
   attempting INTEGER, -- offset of a huge line being read: set before and cleared after, so a crash on it is not repeated; -1 - offset at the second try
