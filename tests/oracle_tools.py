@@ -204,10 +204,7 @@ def find_agents(model: Model) -> None:
     calls = {use.id: use for use in model.tools if use.call}
     for use in sorted(model.tools, key=lambda u: u.at.entry.timestamp or LAST):
         extra = as_dict(use.extra)
-        run = as_text(extra.get("runId"))
-        for key, agent in model.agents.items() if run else []:
-            if key[0] == use.at.session and agent["workflow"] in (run, f"wf_{run}"):
-                agent["tool_use_id"] = agent["tool_use_id"] or use.id
+        join_workflow(model, use)
         teammate = extra.get("status") == "teammate_spawned"
         name = as_text(extra.get("agentId")) or (
             as_text(extra.get("agent_id")) if teammate else None
@@ -230,6 +227,14 @@ def find_agents(model: Model) -> None:
         call = calls[agent["tool_use_id"]].input if agent["tool_use_id"] in calls else {}
         agent["agent_type"] = agent["agent_type"] or as_text(call.get("subagent_type"))
         agent["description"] = agent["description"] or as_text(call.get("description"))
+
+
+def join_workflow(model: Model, use: ToolUse) -> None:
+    """A workflow's agents are in a folder that is named after its run."""
+    run = as_text(as_dict(use.extra).get("runId"))
+    for key, agent in model.agents.items() if run else []:
+        if key[0] == use.at.session and agent["workflow"] in (run, f"wf_{run}"):
+            agent["tool_use_id"] = agent["tool_use_id"] or use.id
 
 
 def new_agent(name: str) -> Json:
