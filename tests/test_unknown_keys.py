@@ -61,11 +61,11 @@ def test_unknown_keys_are_kept_by_their_path() -> None:
 
 
 def test_unknown_keys_of_message_usage_and_results_are_kept() -> None:
-    said = {"role": "assistant", "content": [], "mood": 1, "usage": {"input_tokens": 1, "wit": 2}}
+    said = {"role": "assistant", "content": [], "mood": 1, "usage": {"input_tokens": 1, "tone": 2}}
     entry = {"type": "assistant", "uuid": "u", "message": said}
-    assert extra(entry) == {"message.mood": 1, "message.usage.wit": 2}
-    assert extra(user([RESULT], toolUseResult={"stdout": "", "wit": [3]})) == {
-        "toolUseResult.wit": [3]
+    assert extra(entry) == {"message.mood": 1, "message.usage.tone": 2}
+    assert extra(user([RESULT], toolUseResult={"stdout": "", "tone": [3]})) == {
+        "toolUseResult.tone": [3]
     }
 
 
