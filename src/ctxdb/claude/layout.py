@@ -37,6 +37,11 @@ def is_transcript(name: str) -> bool:
     return name.endswith(_SUFFIX) and name != _JOURNAL
 
 
+def is_uuid(text: str) -> bool:
+    """True for a text that is a UUID and nothing else, as session ids are."""
+    return _UUID.fullmatch(text) is not None
+
+
 def role_of(path: str, root: str) -> Role:
     """The role of a transcript by its place below ``root``."""
     root = root.rstrip(os.sep)
