@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from ctxdb.claude.file_changes import call_file
-from ctxdb.claude.git_output import GitOp, git_from_text
+from ctxdb.claude.git_output import GitOp, git_from_text, with_printed
 from ctxdb.claude.tools import read_result
+from ctxdb.claude.values import text_of
 from ctxdb.columns import CALL, RESULT, copy_fields, said_by
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 
@@ -265,18 +266,39 @@ def file_touch(tool: ToolUse) -> FileTouch | None:
 
 
 def git_operations(tool: ToolUse, reported: Iterable[GitOp] | None) -> list[GitOperation]:
-    """What a call did with git: what its result reports, else what was printed."""
+    """What a call did with git: what its result reports, and what a shell printed."""
     found: list[GitOp] = list(reported or ())
-    if not found and tool.name in SHELLS:
-        found = git_from_text(tool.target, tool.result_text, failed=tool.status != "ok")
+    if tool.name in SHELLS:
+        printed = git_from_text(
+            lambda: _command(tool), tool.result_text, failed=tool.status != "ok"
+        )
+        found = with_printed(found, printed)
     at = tool.finished_at or tool.started_at
     return [git_row(tool, operation, at) for operation in found]
 
 
+def _command(tool: ToolUse) -> str | None:
+    """The whole command of a shell: its target may be shorter."""
+    fields = orjson.loads(tool.input) if tool.input else None
+    return text_of(fields.get("command")) if type(fields) is dict else None
+
+
 def git_row(tool: ToolUse, operation: GitOp, at: str | None) -> GitOperation:
     """One operation of a call as a row."""
-    kind, sha, branch, number, url = operation
-    return GitOperation(tool.id, tool.session_id, tool.turn_id, kind, sha, branch, number, url, at)
+    kind, sha, branch, number, url, subject, source = operation
+    return GitOperation(
+        tool_id=tool.id,
+        session_id=tool.session_id,
+        turn_id=tool.turn_id,
+        kind=kind,
+        sha=sha,
+        branch=branch,
+        subject=subject,
+        pr_number=number,
+        pr_url=url,
+        source=source,
+        timestamp=at,
+    )
 
 
 def needs_bookkeeping(tool: ToolUse) -> bool:

@@ -36,7 +36,10 @@ _BY_ID = (
     f"SELECT {select_sql(ToolUse)} FROM j CROSS JOIN {from_sql(ToolUse)}"
     " WHERE t.tool_use_id = j.value ORDER BY t.id"
 )
-_GIT = "SELECT kind, sha, branch, pr_number, pr_url FROM git_operations WHERE tool_id = ?"
+GIT_REPORTED = (
+    "SELECT kind, sha, branch, pr_number, pr_url, NULL, source FROM git_operations"
+    " WHERE tool_id = ? AND source = 'result'"
+)
 
 
 class StoredCalls:
@@ -218,7 +221,7 @@ class StoredCalls:
         """What the result reports of git; of a stored result, what was reported then."""
         if tool.git is not None or not tool.is_stored:
             return tool.git
-        return self.conn.execute(_GIT, (tool.id,)).fetchall()
+        return self.conn.execute(GIT_REPORTED, (tool.id,)).fetchall()
 
 
 def projects_of(

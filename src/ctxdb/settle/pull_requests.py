@@ -51,6 +51,7 @@ def refresh_pull_requests(conn: sqlite3.Connection, sessions: set[str]) -> None:
                     kind="pr",
                     pr_number=number,
                     pr_url=url,
+                    source="link",
                     timestamp=at,
                 )
                 for (number, url), (at, turn_id) in linked.items()
