@@ -535,11 +535,8 @@ CREATE TABLE _side_files (
   session_id TEXT, -- session that its name or place tells
   agent_id TEXT, -- agent that its name tells
   slug TEXT, -- name of a plan
-  dev INTEGER, -- device number when it was read
-  ino INTEGER, -- inode number
+  stat BLOB, -- device, inode, size and times when it was read, packed; NULL when it is to be read in any case
   size INTEGER, -- size in bytes
-  mtime_ns INTEGER, -- modification time
-  ctime_ns INTEGER, -- change time
   "offset" INTEGER NOT NULL DEFAULT 0, -- of history.jsonl: bytes read, always just after a newline
   mark BLOB, -- of history.jsonl: hash of the first bytes and of the last bytes before offset
   lines INTEGER NOT NULL DEFAULT 0, -- of history.jsonl: lines read

@@ -14,27 +14,34 @@ from collections.abc import Sequence
 
 from ctxdb.claude.side_contents import RESULT
 from ctxdb.files.identity import NotRegular, open_regular_at, pread
-from ctxdb.files.walk import numbers_of
-from ctxdb.settle.saved_outputs import MAX_TEXT_BYTES, SavedOutput, pack, put_output
+from ctxdb.settle.saved_outputs import MAX_TEXT_BYTES, SavedOutput, pack_output, put_output
 from ctxdb.side_rows import SideFile
-from ctxdb.store.side_files import find_side_file, save_side_file, set_numbers
+from ctxdb.store.side_files import find_side_file, note_stat, save_side_file
 
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_outputs(
-    conn: sqlite3.Connection, outputs: Sequence[SavedOutput], now: str, problems: list[str]
+    conn: sqlite3.Connection,
+    outputs: Sequence[SavedOutput],
+    now: str,
+    problems: list[str],
+    *,
+    may_read: bool = True,
 ) -> int:
-    """Put outputs in place whose files are there or were read before; returns how many."""
+    """Put outputs in place whose files are there or were read before; returns how many.
+
+    Unless it `may_read`, only those that were read before.
+    """
     done = 0
     listed: dict[str, frozenset[str]] = {}
     for output in outputs:
         names = listed.get(output.folder)
         if names is None:
-            names = listed[output.folder] = _names_in(output.folder)
-        is_there = output.name in names
+            names = _names_in(output.folder) if may_read else frozenset()
+            listed[output.folder] = names
         file = find_side_file(conn, output.path)
-        if is_there and file.content is None:
+        if output.name in names and file.content is None:
             _read(conn, output, file, now, problems)
         if isinstance(file.content, bytes):
             put_output(conn, output.tool_id, file.content, file.size or 0)
@@ -70,9 +77,9 @@ def _read(
         return
     try:
         info = os.fstat(fd)
-        file.content = pack(pread(fd, MAX_TEXT_BYTES, 0))
+        file.content = pack_output(pread(fd, MAX_TEXT_BYTES, 0))
         file.state, file.problem = "ok", None
-        set_numbers(file, numbers_of(info))
+        note_stat(file, info)
     finally:
         os.close(fd)
     save_side_file(conn, file)

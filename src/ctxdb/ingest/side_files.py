@@ -30,7 +30,7 @@ from ctxdb.claude.side_contents import (
 )
 from ctxdb.errors import is_of_the_machine
 from ctxdb.files.identity import open_regular, pread
-from ctxdb.files.walk import Scan, covers, numbers_of, scan, text_of
+from ctxdb.files.walk import Scan, covers, numbers_of, pack, scan, text_of
 from ctxdb.ingest.history_file import read_history
 from ctxdb.ingest.saved_output_files import read_outputs
 from ctxdb.settle.history import begin_matching, match_texts
@@ -40,15 +40,15 @@ from ctxdb.settle.todos import refresh_todos
 from ctxdb.store.connection import write_transaction
 from ctxdb.store.side_files import (
     find_side_file,
-    load_side_numbers,
     load_side_problems,
+    load_side_stats,
     note_missing_side_files,
+    note_stat,
     save_side_file,
-    set_numbers,
 )
 
 if TYPE_CHECKING:
-    from ctxdb.files.walk import KnownNumbers
+    from ctxdb.files.walk import KnownStats
     from ctxdb.side_rows import SideFile
 
 MAX_FILE_BYTES = 4 << 20  # of to-dos or a plan; real ones have a few kB
@@ -85,7 +85,7 @@ class _Found:
     def __init__(self, conn: sqlite3.Connection, claude_dirs: Sequence[str]) -> None:
         self.read: list[tuple[str, SideRole]] = []
         self.bad: list[_Unreadable] = []
-        known = load_side_numbers(conn)
+        known = load_side_stats(conn)
         tops = [(top, name) for top in claude_dirs for name in FOLDERS]
         found = scan([os.path.join(*top) for top in tops], is_side_name, known)
         self.gone = [text_of(path) for path in known if covers(found, path)]
@@ -115,7 +115,7 @@ class _Found:
             _Unreadable(path, SideRole(FOLDER), why.lower()) for path, why in found.unreadable
         ]
 
-    def _look_at_history(self, path: str, known: KnownNumbers) -> None:
+    def _look_at_history(self, path: str, known: KnownStats) -> None:
         try:
             info = os.lstat(path)
         except FileNotFoundError:
@@ -126,7 +126,7 @@ class _Found:
             why = (e.strerror or str(e)).lower()
             self.bad.append(_Unreadable(path, SideRole(HISTORY), why))
             return
-        if known.get(path) != numbers_of(info):
+        if known.get(path) != pack(numbers_of(info)):
             self.read.append((path, SideRole(HISTORY)))
 
 
@@ -203,7 +203,7 @@ def _read_file(
         try:
             info = os.fstat(fd)
             _read_contents(conn, fd, info, file, changed)
-            set_numbers(file, numbers_of(info))
+            note_stat(file, info)
         except OSError as e:
             _give_up(file, e)
         finally:
@@ -223,16 +223,11 @@ def _read_contents(
     if info.st_size > MAX_FILE_BYTES:
         _refuse(file, f"larger than {MAX_FILE_BYTES >> 20} MB")
         return
-    data = pread(fd, MAX_FILE_BYTES, 0)
-    content: str
-    if file.kind == PLAN:
-        content = data.decode("utf-8", "replace").replace("\0", "\u2400")
-    else:
-        try:
-            content = orjson.dumps(read_items(file.kind, data)).decode()
-        except NotTodos as e:
-            _refuse(file, str(e))
-            return
+    try:
+        content = content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0))
+    except NotTodos as e:
+        _refuse(file, str(e))
+        return
     at = iso_of_ms(info.st_mtime_ns // 1_000_000)
     if (file.content, file.at) != (content, at):
         file.content, file.at = content, at
@@ -240,6 +235,13 @@ def _read_contents(
             changed.sessions.add(file.session_id)
         if file.slug is not None:
             changed.slugs.add(file.slug)
+
+
+def content_of(kind: str, data: bytes) -> str:
+    """What is kept of a file. Raises NotTodos."""
+    if kind == PLAN:
+        return data.decode("utf-8", "replace").replace("\0", "\u2400")
+    return orjson.dumps([list(item) for item in read_items(kind, data)]).decode()
 
 
 def _refuse(file: SideFile, why: str) -> None:
@@ -250,7 +252,7 @@ def _refuse(file: SideFile, why: str) -> None:
 def _give_up(file: SideFile, error: OSError) -> None:
     """It could not be read: the next pass tries again."""
     _refuse(file, (error.strerror or str(error)).lower())
-    file.dev = None
+    file.stat = None
 
 
 def _note_problem(
@@ -259,7 +261,7 @@ def _note_problem(
     report.problems.append(f"{text_of(found.path)}: {found.problem}")
     file = find_side_file(conn, found.path)
     file.kind, file.session_id, file.agent_id, file.slug = found.role
-    file.state, file.problem, file.read_at, file.dev = "unreadable", found.problem, now, None
+    file.state, file.problem, file.read_at, file.stat = "unreadable", found.problem, now, None
     save_side_file(conn, file)
 
 

@@ -13,6 +13,7 @@ from ctxdb.claude.side_contents import RESULTS_FOLDER
 from ctxdb.columns import insert_sql, values_of
 from ctxdb.rows import GitOperation, ToolUse
 from ctxdb.rules.calls import git_operations
+from ctxdb.settle.calls import GIT_REPORTED
 from ctxdb.settle.pull_requests import refresh_pull_requests
 from ctxdb.store.insert import insert, load
 
@@ -77,7 +78,7 @@ def place_of_output(
     return (project, session_id, RESULTS_FOLDER), name
 
 
-def pack(data: bytes) -> bytes:
+def pack_output(data: bytes) -> bytes:
     """An output as it is kept: at most MAX_TEXT_BYTES of it, compressed."""
     return zlib.compress(data[:MAX_TEXT_BYTES])
 
@@ -112,8 +113,8 @@ def put_output(conn: sqlite3.Connection, tool_id: int, packed: bytes, size: int)
             values_of(ToolUse, "_tool_results")(tool),
         )
         tool.result_text = text
-        known = conn.execute("SELECT 1 FROM git_operations WHERE tool_id = ?", (tool_id,))
-        if known.fetchone() is None and (shown := git_operations(tool, None)):
-            insert(conn, GitOperation, shown)
-            if tool.session_id is not None:
-                refresh_pull_requests(conn, {tool.session_id})
+        reported = conn.execute(GIT_REPORTED, (tool_id,)).fetchall()
+        conn.execute("DELETE FROM git_operations WHERE tool_id = ?", (tool_id,))
+        insert(conn, GitOperation, git_operations(tool, reported))
+        if tool.session_id is not None:
+            refresh_pull_requests(conn, {tool.session_id})

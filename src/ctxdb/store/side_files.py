@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ctxdb.columns import columns
-from ctxdb.files.walk import store_path
+from ctxdb.files.walk import numbers_of, pack, store_path
 from ctxdb.side_rows import SideFile
 from ctxdb.store.insert import load
 
 if TYPE_CHECKING:
-    from ctxdb.files.walk import KnownNumbers, Numbers
+    from ctxdb.files.walk import KnownStats
 
-_NUMBERS = (
-    "SELECT path, path_bytes, dev IS NOT NULL, dev, ino, size, mtime_ns, ctime_ns"
-    " FROM _side_files WHERE kind <> 'result' AND state <> 'missing'"
+_STATS = (
+    "SELECT coalesce(path_bytes, path), stat FROM _side_files"
+    " WHERE kind <> 'result' AND state <> 'missing'"
 )
 _WRITE = (
     f"INSERT INTO _side_files ({', '.join(columns(SideFile))})"
@@ -26,16 +26,15 @@ _WRITE = (
 ).replace("offset,", '"offset",')
 
 
-def load_side_numbers(conn: sqlite3.Connection) -> KnownNumbers:
+def load_side_stats(conn: sqlite3.Connection) -> KnownStats:
     """What stat said of each file that was there and that a walk finds, by the path to open it.
 
     None for a file that must be read even if it looks the same.
     """
-    known: KnownNumbers = {}
-    for path, raw, is_read, dev, ino, size, mtime_ns, ctime_ns in conn.execute(_NUMBERS):
-        name = os.fsdecode(raw) if isinstance(raw, bytes) else path
-        known[name] = (dev, ino, size, mtime_ns, ctime_ns) if is_read else None
-    return known
+    return {
+        os.fsdecode(path) if isinstance(path, bytes) else path: stat
+        for path, stat in conn.execute(_STATS)
+    }
 
 
 def load_side_problems(conn: sqlite3.Connection) -> dict[str, str]:
@@ -62,15 +61,15 @@ def save_side_file(conn: sqlite3.Connection, file: SideFile) -> None:
         ).fetchone()
 
 
-def set_numbers(file: SideFile, numbers: Numbers) -> None:
+def note_stat(file: SideFile, info: os.stat_result) -> None:
     """Note how the file looks."""
-    file.dev, file.ino, file.size, file.mtime_ns, file.ctime_ns = numbers
+    file.stat, file.size = pack(numbers_of(info)), min(info.st_size, 2**63 - 1)
 
 
 def note_missing_side_files(conn: sqlite3.Connection, paths: Iterable[str]) -> None:
     """These files are gone; what was read of them stays."""
     conn.executemany(
-        "UPDATE _side_files SET state = 'missing', problem = NULL, dev = NULL WHERE path = ?"
+        "UPDATE _side_files SET state = 'missing', problem = NULL, stat = NULL WHERE path = ?"
         " AND state <> 'missing'",
         [(path,) for path in paths],
     )
