@@ -42,6 +42,11 @@ def is_uuid(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
+def session_in_path(path: str) -> str | None:
+    """The session that a path of a transcript names, as a person gives it; None for other texts."""
+    return os.path.basename(path).removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else None
+
+
 def role_of(path: str, root: str) -> Role:
     """The role of a transcript by its place below ``root``."""
     root = root.rstrip(os.sep)
