@@ -1,7 +1,7 @@
 """Files beside the transcripts: to-dos, tasks, plans, the history of prompts, saved outputs.
 
-Each fact is the same in whatever order transcripts and files arrive, is not lost when the file goes,
-and no file stops the others. history.jsonl is in no real corpus here: its tests are synthetic.
+Each fact is the same in whatever order transcripts and files arrive, is not lost when the file
+goes, and no file stops the others. No real history.jsonl was there to test with: all are synthetic.
 """
 
 from __future__ import annotations
