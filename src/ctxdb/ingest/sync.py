@@ -14,7 +14,9 @@ from ctxdb.files.walk import scan
 from ctxdb.ingest.first_sync import build, remove_unfinished
 from ctxdb.ingest.huge_line import read_announced
 from ctxdb.ingest.old_database import replace_old
+from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.run import Policy, read_found_files, start_readers
+from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
@@ -55,7 +57,7 @@ def sync(
         rebuilt = replace_old_database(config, progress, busy=busy)
         if rebuilt is not None:
             return rebuilt
-        return _read_new_lines(config.db_path, config.roots, progress, busy)
+        return _read_new_lines(config.db_path, config.roots, config.claude_dirs, progress, busy)
 
 
 def replace_old_database(
@@ -68,7 +70,7 @@ def replace_old_database(
     done: list[SyncReport] = []
 
     def fill(path: Path, roots: Sequence[str]) -> None:
-        done.append(_read_new_lines(path, roots, progress, busy))
+        done.append(_read_new_lines(path, roots, config.claude_dirs, progress, busy))
 
     if not replace_old(config.db_path, config.roots, fill, busy):
         return None
@@ -78,7 +80,11 @@ def replace_old_database(
 
 
 def _read_new_lines(
-    path: Path, roots: Sequence[str], progress: Progress, busy: float
+    path: Path,
+    roots: Sequence[str],
+    claude_dirs: Sequence[str],
+    progress: Progress,
+    busy: float,
 ) -> SyncReport:
     """Bring one database up to date; it is made if it is not there."""
     began = time.monotonic()
@@ -89,6 +95,9 @@ def _read_new_lines(
         prepare(conn, path)
         found = scan(roots, is_transcript, load_stats(conn))
         report = read_found_files(conn, found, POLICY, progress)
+        beside = read_side_files(conn, claude_dirs, utc_now())
+        report.side_files = beside.read
+        report.problems += beside.problems
         if built is not None:
             report = _together(built, report)
             report.seconds = round(time.monotonic() - began, 3)

@@ -24,6 +24,7 @@ from ctxdb.verify.compare import Comparison
 from ctxdb.verify.lines import check_all_lines
 from ctxdb.verify.reach import reach
 from ctxdb.verify.report import VerifyReport
+from ctxdb.verify.side import check_side_files
 
 if TYPE_CHECKING:
     from ctxdb.config import Config
@@ -50,6 +51,7 @@ def verify(
         conn.execute("BEGIN")
         report = VerifyReport()
         read = check_all_lines(conn, config.roots if only_roots else None, report, progress)
+        check_side_files(conn, report)
         report.files_new = _new_files(conn, config)
         if again:
             wanted = reach(conn, read)

@@ -27,6 +27,7 @@ from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.insert import load
 from ctxdb.store.schema import prepare
+from ctxdb.verify.side import give_side_files, settle_side_files
 
 if TYPE_CHECKING:
     from ctxdb.ingest.storing import ChunkWriter
@@ -93,12 +94,14 @@ def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Pro
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
                 first.execute("SELECT key, value FROM _meta WHERE key LIKE 'index:%'").fetchall(),
             )
+        give_side_files(first, conn)
         work = _work(first, conn, wanted)
         progress.start(sum(one.unread for one in work), "Making it anew")
         report, now = SyncReport(), utc_now()
         loop = FileLoop(conn, report, now, _policy(first), progress)
         loop.read(work)
         finish(conn, now)
+        settle_side_files(conn)
         if loop.failures or report.unreadable_files:
             raise NoRoom("a transcript changed meanwhile; verify again")
 
