@@ -71,14 +71,11 @@ NUMBERS = {
 _INDEXES = {
     "messages": "messages_fts",
     "tool_uses": "tool_uses_fts",
-<<<<<<< HEAD
     "turns": "turns_fts",
     "sessions": "sessions_fts",
-=======
     "todos": "todos_fts",
     "plans": "plans_fts",
     "history": "history_fts",
->>>>>>> main
 }
 _SHOWN = 5  # of each table and kind
 
