@@ -33,6 +33,7 @@ COMMANDS = {
     "prices import": "ctxdb.cli.prices:import_",
     "prices export": "ctxdb.cli.prices:export",
     "prices missing": "ctxdb.cli.prices:missing",
+    "mcp": "ctxdb.cli.mcp:mcp",
     "status": "ctxdb.cli.status:status",
     "path": "ctxdb.cli.status:path",
     "verify": "ctxdb.cli.verify:verify",
