@@ -14,6 +14,7 @@ import pytest
 from ctxdb.claude import read_entry
 from ctxdb.claude.git_output import GitOp
 from ctxdb.claude.human_text import turn_kind
+from ctxdb.claude.names import is_unique_id
 from ctxdb.claude.token_counts import count, counters, request_key, usage_lines
 from ctxdb.rows import AgentFact, Event, Message, Skip, ToolUse, UsageLine
 from ctxdb.rules.calls import (
@@ -22,7 +23,6 @@ from ctxdb.rules.calls import (
     file_touch,
     fill_result,
     git_operations,
-    is_unique_id,
     join,
     join_lines,
     milliseconds,

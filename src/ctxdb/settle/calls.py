@@ -10,16 +10,15 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.names import STARTS_AGENTS, is_unique_id
 from ctxdb.columns import from_sql, loader, select_sql
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 from ctxdb.rules.calls import (
-    STARTS_AGENTS,
     file_touch,
     fill_call,
     fill_result,
     finish,
     git_operations,
-    is_unique_id,
     needs_bookkeeping,
 )
 from ctxdb.rules.paths import Project, located
