@@ -32,7 +32,7 @@ LAYERS = (
     ("verify", "prices", "session", "daemon", "demo"),
     ("query",),
     ("api",),
-    ("mcp",),
+    ("mcp", "statusline"),
     ("cli",),
     ("__main__",),
 )

@@ -34,6 +34,7 @@ COMMANDS = {
     "prices export": "ctxdb.cli.prices:export",
     "prices missing": "ctxdb.cli.prices:missing",
     "mcp": "ctxdb.cli.mcp:mcp",
+    "statusline": "ctxdb.cli.statusline:statusline",
     "status": "ctxdb.cli.status:status",
     "path": "ctxdb.cli.status:path",
     "verify": "ctxdb.cli.verify:verify",
@@ -60,7 +61,11 @@ GROUPS = {  # the help of each group
 DEFAULTS = {"prices": "list"}  # the command of a group that is named alone
 # Used all day, so their command lines are parsed without Typer: its import would take as long as
 # the answer.
-EVERYDAY = frozenset({"sync", "watch", "status", "path", "query", "search", "show", "export"})
+EVERYDAY = frozenset(
+    {"sync", "watch", "status", "path", "query", "search", "show", "export", "statusline"}
+)
+    {"sync", "watch", "status", "path", "query", "search", "show", "export", "statusline"}
+)
 PAIR_FLAGS = frozenset({"-p", "--param"})  # these take a name and a value
 
 
