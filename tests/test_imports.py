@@ -32,7 +32,7 @@ LAYERS = (
     ("verify", "prices", "session", "daemon", "demo"),
     ("query",),
     ("api",),
-    ("mcp", "statusline"),
+    ("mcp", "statusline", "agent"),
     ("cli",),
     ("__main__",),
 )
