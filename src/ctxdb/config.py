@@ -121,6 +121,8 @@ def statusline_format(environ: Mapping[str, str] = os.environ) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ConfigError(path, "statusline must be a text in quotes")
     return value
+
+
 def _claude_dirs(
     claude_dirs: Sequence[Path] | None,
     roots: Sequence[Path] | None,
