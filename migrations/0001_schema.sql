@@ -420,7 +420,8 @@ CREATE TABLE usage (
   output_is_final INTEGER NOT NULL, -- 1 when a line of it has a stop reason
   is_sidechain INTEGER NOT NULL, -- 1 for an agent's request
   cost_reported_usd REAL, -- costUSD as old versions wrote it; never mixed into sums
-  lines INTEGER NOT NULL -- distinct entries that told of it
+  lines INTEGER NOT NULL, -- distinct entries that told of it
+  is_repeated INTEGER NOT NULL DEFAULT 0 -- 1 when lines of several sessions or agents told of it
 );
 CREATE INDEX usage_turn_id ON usage(turn_id);
 CREATE INDEX usage_timestamp ON usage(timestamp);
