@@ -18,7 +18,7 @@ SOURCE = Path(ctxdb.__file__).parent
 LAYERS = (
     ("__init__", "errors"),
     ("assets", "config", "escape", "formatting", "memory", "mounts", "columns"),
-    ("rows",),
+    ("rows", "side_rows"),
     ("row_transport",),
     ("lock", "output"),
     ("progress",),
@@ -32,6 +32,7 @@ LAYERS = (
     ("verify", "prices", "session", "daemon", "demo"),
     ("query",),
     ("api",),
+    ("mcp", "statusline", "agent"),
     ("cli",),
     ("__main__",),
 )
