@@ -7,7 +7,6 @@ Test modules load these fixtures as a plugin: ``pytest_plugins = ["oracle_fixtur
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import tarfile
 from pathlib import Path, PurePosixPath

@@ -166,6 +166,7 @@ def user_kind(entry: Json) -> str:
     lead = said[0] if said else ""
     tests = (
         ("tool_result", any(b.get("type") == "tool_result" for b in blocks)),
+        ("tool_result", "toolUseResult" in entry),  # its block is missing
         ("meta", entry.get("isMeta")),
         ("compact_summary", entry.get("isCompactSummary")),
         ("plan", as_text(entry.get("planContent"))),
