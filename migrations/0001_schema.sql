@@ -76,10 +76,8 @@ CREATE TABLE _file_marks (
   path_bytes BLOB, -- the path's bytes when they are not UTF-8
   root TEXT, -- the folder it was found under
   workflow_run TEXT, -- wf_ folder it is in, for agents of a workflow
-  dev INTEGER, -- device number at the last look
-  ino INTEGER, -- inode number at the last look
-  mtime_ns INTEGER, -- modification time at the last look
-  ctime_ns INTEGER, -- change time at the last look
+  stat BLOB, -- device, inode, size, modification and change time at the last look: five numbers in one value, which loads faster
+  ino INTEGER, -- the inode again, to find a renamed file by
   mark BLOB, -- hash of the first bytes and of the last bytes before offset
   generation INTEGER NOT NULL DEFAULT 0, -- how often it was rewritten
   attempting INTEGER, -- offset of a huge line being read: set before and cleared after, so a crash on it is not repeated; -1 - offset at the second try
@@ -379,9 +377,11 @@ CREATE TABLE git_operations (
   turn_id INTEGER REFERENCES turns(id), -- the human request it belongs to
   kind TEXT NOT NULL CHECK (kind = 'commit' OR kind = 'push' OR kind = 'pr'), -- what was done: commit, push or pr
   sha TEXT, -- commit
-  branch TEXT, -- branch
+  branch TEXT, -- branch; NULL where HEAD was detached
+  subject TEXT, -- first line of the commit's message, where git printed it
   pr_number INTEGER, -- number of the pull request
   pr_url TEXT, -- its address
+  source TEXT NOT NULL CHECK (source = 'result' OR source = 'link' OR source = 'text'), -- how it is known: result (the tool reports it), link (a pr-link entry) or text (git or gh printed it)
   timestamp TEXT -- when
 );
 CREATE INDEX git_operations_tool_id ON git_operations(tool_id);

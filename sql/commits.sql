@@ -20,7 +20,7 @@
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query commits --limit 10
 WITH made AS (
-  SELECT g.id, g.timestamp, g.sha, coalesce(g.branch, m.git_branch) AS branch, g.session_id, g.turn_id, u.tool_use_id, u.result_text,
+  SELECT g.id, g.timestamp, g.sha, coalesce(g.branch, m.git_branch) AS branch, g.subject, g.session_id, g.turn_id, u.tool_use_id,
     -- An amended commit replaces the commit before it.
     lag(g.timestamp, CASE WHEN u.input LIKE '%--amend%' THEN 2 ELSE 1 END, '')
       OVER (PARTITION BY g.session_id, g.turn_id ORDER BY g.timestamp, g.id) AS last_commit_at,
@@ -30,12 +30,7 @@ WITH made AS (
   LEFT JOIN messages m ON m.id = u.message_id
   WHERE g.kind = 'commit'
 )
-SELECT g.timestamp, p.name AS project, g.sha, g.branch,
-  CASE WHEN instr(g.result_text, g.sha || '] ') > 0 THEN (
-    -- [main 1a2b3c4] The first line
-    SELECT substr(rest, 1, instr(rest || char(10), char(10)) - 1)
-    FROM (SELECT substr(g.result_text, instr(g.result_text, g.sha || '] ') + length(g.sha) + 2) AS rest)
-  ) END AS subject,
+SELECT g.timestamp, p.name AS project, g.sha, g.branch, g.subject,
   t.prompt,
   (
     SELECT count(DISTINCT f.path) FROM files_touched f

@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import socket
+import struct
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from ctxdb.claude.layout import Role, is_transcript, reading_order, role_of
 from ctxdb.files import walk
-from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, store_path
+from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, pack_stat, store_path, unpack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,6 +98,12 @@ def test_whatever_a_file_system_says_sqlite_can_hold(
     assert (numbers == numbers_of(stat_of(other, mtime, ctime))) == (ino == other)
     if ino < 2**63 > max(abs(mtime), abs(ctime)):
         assert numbers == (1, ino, 2, mtime, ctime)
+    assert unpack(pack_stat(stat_of(ino, mtime, ctime))) == numbers
+
+
+@pytest.mark.parametrize("stored", [None, b"", b"123", bytes(41), "text", 7])
+def test_a_damaged_stat_is_that_of_no_file(stored: Any) -> None:
+    assert unpack(stored) == (0, 0, 0, 0, 0)
 
 
 # -- layouts ------------------------------------------------------------------------------------
@@ -415,7 +422,7 @@ def test_an_empty_root_on_another_device_is_unmounted_and_not_emptied(root: Path
 
 
 def known_now(root: Path) -> dict[str, Any]:
-    return {file.path: file.numbers for file in scan([str(root)]).files}
+    return {file.path: file.stat for file in scan([str(root)]).files}
 
 
 def test_a_file_that_is_as_known_is_counted_and_not_returned(root: Path) -> None:
@@ -448,10 +455,10 @@ def test_a_known_file_that_is_no_longer_a_file_is_gone(root: Path, what: str) ->
 def test_a_file_with_numbers_too_large_for_sqlite_is_recognized(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walk, "_LARGEST", 999)
+    monkeypatch.setattr(walk, "_LARGEST", 2**31 - 1)  # as if times in nanoseconds were too large
+    monkeypatch.setattr(walk, "_FIVE_NUMBERS", struct.Struct("<5i"))
     place(root, "p/x.jsonl")
     known = known_now(root)
-    assert all(abs(number) <= 1000 for numbers in known.values() for number in numbers)
     found = scan([str(root)], known)
     assert (found.files, found.unchanged) == ([], 1)
 

@@ -30,13 +30,13 @@ from ctxdb.claude.layout import is_transcript
 from ctxdb.config import Config
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.files import identity, tail
-from ctxdb.files.walk import FoundFile
+from ctxdb.files.walk import FoundFile, pack, unpack
 from ctxdb.ingest import line_reader, plan
 from ctxdb.ingest import run as ingest
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from ctxdb.store import source_files
-from ctxdb.store.file_numbers import load_numbers
+from ctxdb.store.file_stats import load_stats
 from world import (
     OTHER_SESSION,
     RUN,
@@ -288,7 +288,15 @@ def test_case_31_a_renamed_file_is_known_though_others_had_its_inode_before(
     gone.unlink()
     world.sync()
     with closing(sqlite3.connect(world.db)) as conn, conn:  # as file systems do
-        conn.execute("UPDATE _file_marks SET ino = ?", (world.main.stat().st_ino,))
+        ino = world.main.stat().st_ino
+        for file_id, stat in conn.execute(
+            "SELECT source_file_id, stat FROM _file_marks"
+        ).fetchall():
+            dev, _, *others = unpack(stat)
+            conn.execute(
+                "UPDATE _file_marks SET stat = ?, ino = ? WHERE source_file_id = ?",
+                (pack((dev, ino, *others)), ino, file_id),
+            )
     new = world.file(f"-work-tides/archive/{SESSION}.jsonl")
     world.main.rename(new)
     report = world.sync()
@@ -1108,7 +1116,7 @@ def test_case_88_an_unchanged_file_takes_a_few_hundred_bytes_in_a_walk_of_the_da
     def walk() -> None:
         with closing(sqlite3.connect(world.db)) as conn:
             rescan = Rescan([str(world.root)])
-            assert not rescan.walk(load_numbers(conn)).files  # at its start
+            assert not rescan.walk(load_stats(conn)).files  # at its start
             assert not rescan.walk().files  # and when idle
 
     few = memory_with(world, 500, walk)

@@ -23,6 +23,7 @@ LAYERS = (
     ("lock", "output"),
     ("progress",),
     ("files",),
+    ("archive", "privacy"),
     ("claude",),
     ("rules",),
     ("store",),
@@ -30,10 +31,14 @@ LAYERS = (
     ("ingest",),
     ("verify", "prices", "session", "daemon", "demo"),
     ("query",),
+    ("api",),
     ("cli",),
     ("__main__",),
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+# What `import ctxdb` offers is looked up when it is used.
+PUBLIC = {("__init__", "api")}
 
 # Imports that break the rule today: (module, imported module). Remove a line when it is fixed; the
 # test fails if a line is no longer true.
@@ -110,7 +115,7 @@ def test_imports_go_from_high_to_low_layers_only() -> None:
         f"src/ctxdb/{one.module.replace('.', '/')}.py:{one.line} imports ctxdb.{one.imported}: "
         f"{one.rule}"
         for one in all_imports()
-        if one.rule and (one.module, one.imported) not in KNOWN_VIOLATIONS
+        if one.rule and (one.module, one.imported) not in KNOWN_VIOLATIONS | PUBLIC
     ]
     assert not wrong, "\n" + "\n".join(wrong)
 

@@ -356,8 +356,7 @@ def test_files_that_were_touched_are_compared_a_slice_at_a_time(world: World) ->
     database = Database(world.db)
     database.open()
     known = (
-        "SELECT path, mtime_ns FROM source_files JOIN _file_marks ON source_file_id = id"
-        " ORDER BY path"
+        "SELECT path, stat FROM source_files JOIN _file_marks ON source_file_id = id ORDER BY path"
     )
     before = world.ask(known)
     files = Slice(database.conn).find(scan((str(world.root),), is_transcript))

@@ -433,6 +433,21 @@ def test_prices_alone_lists_them(world: World, words: tuple[str, ...]) -> None:
     assert sorted(listed) == sorted(row["model"] for row in shipped())
 
 
+def test_the_list_says_which_prices_are_not_from_the_vendor(world: World) -> None:
+    done = world.cli("prices", "--model", "fable")
+    assert "Not from the vendor's price list: claude-fable-5-2 (secondary)." in done.stderr
+    done = world.cli("prices", "--model", "opus-5")
+    assert "vendor" not in done.stderr
+    found = json.loads(world.cli("prices", "--model", "claude-fable-5-2", "--json").stdout)
+    (price,) = (row for row in found if row["model"] == "claude-fable-5-2")
+    assert (price["input_usd_per_mtok"], price["confidence"]) == (8, "secondary")
+
+
+def test_a_price_of_your_own_needs_no_word_about_the_vendor(world: World) -> None:
+    world.cli("prices", "add", "kimi-k3", "--input", "1", "--output", "7")
+    assert "vendor" not in world.cli("prices", "--model", "kimi").stderr
+
+
 def test_a_part_of_a_name_lists_every_model_that_has_it(world: World) -> None:
     found = json.loads(world.cli("prices", "--model", "haiku", "--json").stdout)
     assert {row["model"] for row in found} == {

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from ctxdb.claude import read_entry
+from ctxdb.claude.git_output import GitOp
 from ctxdb.claude.human_text import turn_kind
+from ctxdb.claude.names import is_unique_id
 from ctxdb.claude.token_counts import count, counters, request_key, usage_lines
 from ctxdb.rows import AgentFact, Event, Message, Skip, ToolUse, UsageLine
 from ctxdb.rules.calls import (
@@ -21,7 +23,6 @@ from ctxdb.rules.calls import (
     file_touch,
     fill_result,
     git_operations,
-    is_unique_id,
     join,
     join_lines,
     milliseconds,
@@ -610,14 +611,14 @@ def test_an_edit_has_the_lines_of_its_patch_or_else_of_its_strings() -> None:
     assert (file_touch(unnamed) or unnamed).path == "/p/b"  # type: ignore[union-attr]
 
 
-def test_git_is_what_the_result_reports_or_else_what_a_shell_printed() -> None:
+def test_git_is_what_the_result_reports_and_the_commits_a_shell_printed() -> None:
     printed = {"result_text": "[main 1a2b3c4] x\n 1 file changed"}
-    commit = {"target": "git commit -m x"}
+    commit = {"input": '{"command": "git commit -m x"}'}
     shell = join("toolu_1", made(**commit), answered(**printed))
     (found,) = git_operations(shell, None)
     assert (found.kind, found.sha, found.timestamp) == ("commit", "1a2b3c4", TWO)
-    reported = [("push", None, "main", None, None)]
-    assert [one.kind for one in git_operations(shell, reported)] == ["push"]
+    reported: list[GitOp] = [("push", None, "main", None, None, None, "result")]
+    assert [one.kind for one in git_operations(shell, reported)] == ["push", "commit"]
     other = join("toolu_1", made(name="Read", **commit), answered(**printed))
     assert git_operations(other, None) == []
 

@@ -32,6 +32,6 @@ SELECT u.started_at, 'command', u.target, u.status || coalesce(' ' || nullif(u.e
 FROM made c JOIN tool_uses u ON u.session_id = c.session_id AND u.started_at BETWEEN c.since AND c.until
 WHERE u.name IN ('Bash', 'PowerShell')
 UNION ALL
-SELECT g.timestamp, g.kind, coalesce(g.sha, g.pr_url, '#' || g.pr_number, g.branch), NULL, NULL, g.session_id, g.turn_id
+SELECT g.timestamp, g.kind, coalesce(g.sha || coalesce(' ' || g.subject, ''), g.pr_url, '#' || g.pr_number, g.branch), NULL, NULL, g.session_id, g.turn_id
 FROM made c JOIN git_operations g ON g.session_id = c.session_id AND g.timestamp BETWEEN c.since AND c.until
 ORDER BY timestamp

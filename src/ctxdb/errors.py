@@ -7,6 +7,8 @@
     ├── ConfigError                exit 1   a setting in config.toml is wrong
     ├── LockHeld                   exit 3   another process is writing to this database
     ├── IncompleteInstallation     exit 1   migrations/ or sql/ did not come with the package
+    ├── ArchiveError               exit 1   the archive beside the database cannot be used
+    │   └── DamagedBytes                    some archived bytes of a file cannot be read
     └── DatabaseError              exit 1
         ├── NoDatabase                      nothing has been synced yet
         ├── NotOurDatabase                  a SQLite file that ctxdb did not make, or no SQLite file
@@ -83,6 +85,20 @@ class IncompleteInstallation(CtxdbError):
             f"this installation of ctxdb is incomplete: no {name}/ in {places}; install it again"
         )
         self.name = name
+
+
+class ArchiveError(CtxdbError):
+    """The archive cannot be used; the message says why and what to do."""
+
+
+class DamagedBytes(ArchiveError):
+    """Some archived bytes of a file cannot be read."""
+
+    def __init__(self, path: str, start: int, length: int) -> None:
+        super().__init__(f"{path}: bytes {start} to {start + length} are damaged in the archive")
+        self.path = path
+        self.start = start
+        self.length = length
 
 
 class DatabaseError(CtxdbError):

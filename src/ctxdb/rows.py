@@ -281,8 +281,10 @@ class GitOperation(Row):
     kind: str = column("")
     sha: str | None = column()
     branch: str | None = column()
+    subject: str | None = column()
     pr_number: int | None = column()
     pr_url: str | None = column()
+    source: str = column("")
     timestamp: str | None = column()
 
 
@@ -429,10 +431,8 @@ class SourceFile(Row):
     path_bytes: bytes | None = column(table="_file_marks")
     root: str | None = column(table="_file_marks")
     workflow_run: str | None = column(table="_file_marks")
-    dev: int | None = column(table="_file_marks")
+    stat: bytes | None = column(table="_file_marks")  # walk.pack makes and walk.unpack reads it
     ino: int | None = column(table="_file_marks")
-    mtime_ns: int | None = column(table="_file_marks")
-    ctime_ns: int | None = column(table="_file_marks")
     mark: bytes | None = column(table="_file_marks")
     generation: int = column(0, table="_file_marks")
     attempting: int | None = column(table="_file_marks")

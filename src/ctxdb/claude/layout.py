@@ -37,6 +37,11 @@ def is_transcript(name: str) -> bool:
     return name.endswith(_SUFFIX) and name != _JOURNAL
 
 
+def session_in_path(path: str) -> str | None:
+    """The session that a path of a transcript names, as a person gives it; None for other texts."""
+    return os.path.basename(path).removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else None
+
+
 def role_of(path: str, root: str) -> Role:
     """The role of a transcript by its place below ``root``."""
     root = root.rstrip(os.sep)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import orjson
+
 from ctxdb.claude.file_changes import call_file, result_file
 from ctxdb.claude.git_output import git_operations
 from ctxdb.claude.values import (
@@ -122,6 +124,16 @@ def read_call(block: dict[str, Any]) -> ToolUse | None:
     )
 
 
+def input_fields(tool_input: str | None) -> dict[str, Any]:
+    """The fields of a stored input; none if it is not an object."""
+    return dict_of(orjson.loads(tool_input)) if tool_input else {}
+
+
+def shell_command(tool_input: str | None) -> str | None:
+    """The whole command that a shell was given: the call's target may be shorter."""
+    return text_of(input_fields(tool_input).get("command"))
+
+
 def _content(content: Any) -> str | None:
     if type(content) is not list:
         return None if content is None else dump(content)
@@ -174,6 +186,12 @@ def _milliseconds(detail: dict[str, Any]) -> int | None:
     return None
 
 
+def exit_code_in(text: str) -> int | None:
+    """The exit code that the words of a result say."""
+    match = _EXIT_CODE.match(text) if text.startswith("E") else None
+    return int(match.group(1)) if match else None
+
+
 def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | None:
     """A tool_result block with the line's toolUseResult; None when it names no call."""
     tool_use_id = text_of(block.get("tool_use_id"))
@@ -188,13 +206,12 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | No
         saved = _PERSISTED.search(head, 0, 2000)
         path = saved.group(1).strip() if saved else None
     size = int_of(fields.get("persistedOutputSize")) if path else None
-    match = _EXIT_CODE.match(head) if head.startswith("E") else None
     goes_on = fields.get("backgroundTaskId") or head.startswith(_IN_BACKGROUND)
     result = ToolUse(
         tool_use_id=tool_use_id,
         status=_status(head, detail, denial, is_error=is_error),
         is_error=1 if is_error else 0,
-        exit_code=int(match.group(1)) if match else None,
+        exit_code=exit_code_in(head),
         exit_code_unknown=1 if goes_on or fields.get("returnCodeInterpretation") else None,
         result_text=head or None,
         result_bytes=byte_length(head) if size is None else size,

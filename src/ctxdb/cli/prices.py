@@ -33,7 +33,8 @@ HEADINGS = {  # of the table; --json and export use the names of the columns
     "us_geo_multiplier": "us",
 }
 # The table has no room for these; export has them.
-NOT_SHOWN = {"source", "confidence", "note"}
+NOT_SHOWN = {"source", "note"}
+FROM_VENDOR = "official"
 
 
 def list_(
@@ -48,7 +49,8 @@ def list_(
     """List prices, in USD per million tokens. `ctxdb prices` alone does the same.
 
     If several prices fit a request, the one for the largest prompts applies; within that tier, your
-    price comes before the one that came with ctxdb.
+    price comes before the one that came with ctxdb. The column confidence says where a price that
+    came with ctxdb is from: `official` is the vendor's own list, any other word is not.
 
     \b
     Examples:
@@ -62,6 +64,15 @@ def list_(
     headings = shown if as_json else [HEADINGS.get(name, name) for name in shown]
     rows = [tuple(price[name] for name in shown) for price in prices]
     _print(headings, rows, as_json=as_json)
+    others = sorted(
+        {
+            f"{price['model']} ({price['confidence']})"
+            for price in prices
+            if price["origin"] == "shipped" and price["confidence"] != FROM_VENDOR
+        }
+    )
+    if others and not as_json:
+        note(f"Not from the vendor's price list: {', '.join(others)}.")
 
 
 def missing(ctx: Context, *, as_json: AsJson = False) -> None:

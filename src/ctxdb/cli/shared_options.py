@@ -41,6 +41,10 @@ Project = Annotated[
         complete="ctxdb.query.complete:projects",
     ),
 ]
+Human = Annotated[
+    bool,
+    Option("--human", help="Leave out sessions that a program ran, such as those of a CI service."),
+]
 Session = Annotated[
     str | None,
     Option(

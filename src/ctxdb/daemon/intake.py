@@ -26,10 +26,10 @@ from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.errors import CtxdbError, NewerSchema, OldDatabase, is_of_the_machine
 from ctxdb.files.walk import Scan
 from ctxdb.ingest.plan import utc_now
-from ctxdb.store.file_numbers import load_numbers
+from ctxdb.store.file_stats import load_stats
 
 if TYPE_CHECKING:
-    from ctxdb.files.walk import KnownNumbers
+    from ctxdb.files.walk import KnownStats
 
 FIRST_WAIT_SECONDS = 0.05
 LAG_MINUTES = 5
@@ -110,10 +110,10 @@ class Intake:
         """
         return not self.has_looked or self.is_doubtful or self.found is not None
 
-    def known_numbers(self) -> KnownNumbers | None:
+    def known_stats(self) -> KnownStats | None:
         """What the database knows of every file; None when it cannot be read now."""
         try:
-            return load_numbers(self.database.conn)
+            return load_stats(self.database.conn)
         except sqlite3.Error as e:
             self._failed(e)
             return None

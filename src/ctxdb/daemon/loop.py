@@ -259,7 +259,7 @@ class Loop:
     def _walk(self, now: float) -> None:
         known = None
         if self.intake.must_compare_all:
-            known = self.intake.known_numbers()
+            known = self.intake.known_stats()
             if known is None:
                 self.walk_at = self.intake.retry_at
                 return

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript
-from ctxdb.files.walk import FoundFile, Scan, list_folder, look_at, scan
+from ctxdb.files.walk import FoundFile, Scan, list_folder, look_at, scan, unpack
 
 if TYPE_CHECKING:
-    from ctxdb.files.walk import KnownNumbers
+    from ctxdb.files.walk import KnownStats
 
 HOT_SECONDS = 300.0  # a file that changed so lately is looked at every second or two
 WARM_SECONDS = 86_400.0  # a file that changed so lately is looked at with every tick
@@ -35,7 +35,7 @@ class Rescan:
     """How every file looked when it was last handed on."""
 
     roots: Sequence[str]
-    seen: KnownNumbers = field(default_factory=dict)
+    seen: KnownStats = field(default_factory=dict)
     hot: dict[str, float] = field(default_factory=dict)  # path -> last change
     warm: dict[str, None] = field(default_factory=dict)
     folders: dict[str, int] = field(default_factory=dict)  # path -> mtime; 0: list it again
@@ -50,7 +50,7 @@ class Rescan:
         # An overlapped file belongs to the outermost root, as in a scan.
         self.roots = sorted(dict.fromkeys(map(os.path.abspath, self.roots)), key=len)
 
-    def walk(self, known: KnownNumbers | None = None) -> Scan:
+    def walk(self, known: KnownStats | None = None) -> Scan:
         """Look at everything, and return what is not as it was seen.
 
         With `known` the result is what is not as the database knows it.
@@ -110,17 +110,17 @@ class Rescan:
         changed = []
         for path in paths:
             try:
-                numbers = look_at(path)
+                packed = look_at(path)
             except OSError:
-                numbers = None
-            if numbers is None:
+                packed = None
+            if packed is None:
                 self.needs_walk = self.needs_walk or path in self.seen
                 continue
-            if self.seen.get(path) == numbers or not is_transcript(os.path.basename(path)):
+            if self.seen.get(path) == packed or not is_transcript(os.path.basename(path)):
                 continue
             root = self._root_of(path)
             if root is not None:
-                file = FoundFile(path, root, *numbers)
+                file = FoundFile(path, root, *unpack(packed))
                 self._note(file, now)
                 changed.append(file)
         return changed
@@ -186,7 +186,7 @@ class Rescan:
         return found.files
 
     def _note(self, file: FoundFile, now: float, *, heat: bool = True) -> None:
-        self.seen[file.path] = file.numbers
+        self.seen[file.path] = file.stat
         if heat:
             self.hot[file.path] = now
 
@@ -202,11 +202,10 @@ class Rescan:
         """The files that changed within a day; if they are many, those that changed last."""
         since = time.time_ns() - int(WARM_SECONDS * 1e9)
         lately = []
-        for path, numbers in self.seen.items():
-            if numbers is not None:
-                _, _, _, mtime_ns, _ = numbers
-                if mtime_ns > since:
-                    lately.append((mtime_ns, path))
+        for path, packed in self.seen.items():
+            _, _, _, mtime_ns, _ = unpack(packed)
+            if mtime_ns > since:
+                lately.append((mtime_ns, path))
         lately.sort(reverse=True)
         self.warm = dict.fromkeys(path for _, path in lately[:MAX_WARM])
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable
 
+from ctxdb.claude.names import is_unique_id
 from ctxdb.rows import Message, SourceFile
-from ctxdb.rules.calls import is_unique_id
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.seen import sessions_seen
-from ctxdb.settle import agents, requests, session_files, sessions, turns
+from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, turns
 from ctxdb.settle.caveats import settle_caveats
 from ctxdb.settle.copies import Copies
 from ctxdb.settle.events import StoredEvents
@@ -136,7 +136,7 @@ class Batch:
 
     def _know_agent(self, file: SourceFile) -> None:
         if file.facts and file.session_id is not None:
-            agents.add_facts(self.conn, file.session_id, file.facts, None, self.touched)
+            agent_facts.add_facts(self.conn, file.session_id, file.facts, None, self.touched)
 
     def _adopt_earlier_lines(self, file: SourceFile) -> None:
         who = (file.session_id, file.id)

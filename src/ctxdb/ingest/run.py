@@ -37,7 +37,7 @@ from ctxdb.progress import Progress
 from ctxdb.rules.chunk import Chunk
 from ctxdb.store import fulltext, source_files
 from ctxdb.store.connection import write_transaction
-from ctxdb.store.file_numbers import load_numbers
+from ctxdb.store.file_stats import load_stats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Pass(Storing):
     def run(self, found: Scan | None = None) -> SyncReport:
         """Bring the database up to date with the files."""
         began = time.monotonic()
-        found = found or scan(self.roots, is_transcript, load_numbers(self.conn))
+        found = found or scan(self.roots, is_transcript, load_stats(self.conn))
         self.report.files = found.unchanged + len(found.files)
         self.report.missing_roots = found.missing_roots
         self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]

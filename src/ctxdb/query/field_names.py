@@ -10,8 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctxdb.claude.stored_data import json_value
 from ctxdb.query.search_words import Both, Either, Node, Without, Word
-from ctxdb.session.json_values import json_value
 
 if TYPE_CHECKING:
     import sqlite3

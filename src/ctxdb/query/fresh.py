@@ -144,9 +144,9 @@ def _is_made_from(conn: sqlite3.Connection, roots: tuple[str, ...]) -> bool:
 def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -> None:
     from ctxdb.claude.layout import is_transcript
     from ctxdb.files.walk import scan, text_of
-    from ctxdb.store.file_numbers import load_numbers
+    from ctxdb.store.file_stats import load_stats
 
-    found = scan(roots, is_transcript, load_numbers(conn))
+    found = scan(roots, is_transcript, load_stats(conn))
     for file in found.files:
         row = conn.execute(
             'SELECT "offset", state FROM source_files WHERE path = ?', (text_of(file.path),)

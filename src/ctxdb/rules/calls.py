@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-import orjson
-
 from ctxdb.claude.file_changes import call_file
-from ctxdb.claude.git_output import GitOp, git_from_text
-from ctxdb.claude.tools import read_result
+from ctxdb.claude.git_output import GitOp, git_from_text, with_printed
+from ctxdb.claude.names import BASH, SHELLS, is_unique_id
+from ctxdb.claude.tools import exit_code_in, input_fields, shell_command
 from ctxdb.columns import CALL, RESULT, copy_fields, said_by
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 
@@ -25,15 +24,8 @@ if TYPE_CHECKING:
 
     from ctxdb.rows import Message
 
-STARTS_AGENTS = ("Agent", "Workflow")
-SHELLS = ("Bash", "PowerShell")
 _CALL = said_by(ToolUse, CALL)
 _RESULT = said_by(ToolUse, RESULT)
-
-
-def is_unique_id(tool_use_id: str) -> bool:
-    """Anthropic's own ids never repeat."""
-    return tool_use_id.startswith(("toolu_", "srvtoolu_"))
 
 
 def milliseconds(start: str | None, end: str | None) -> int | None:
@@ -117,19 +109,13 @@ def split(tool: ToolUse) -> tuple[ToolUse | None, ToolUse | None]:
         result = ToolUse(tool_use_id=tool.tool_use_id, result_message_id=tool.result_message_id)
         copy_fields(result, tool, _RESULT)
         if _is_clean_shell(tool) and result.exit_code == 0:
-            result.exit_code = _said_exit_code(tool)  # mostly only the call said so
+            # Mostly only the call makes it 0, and the words of the result say no code.
+            result.exit_code = exit_code_in(tool.result_text or "")
     return call, result
 
 
-def _said_exit_code(tool: ToolUse) -> int | None:
-    """The exit code that the words of a result say by themselves."""
-    block = {"tool_use_id": tool.tool_use_id, "content": tool.result_text}
-    said = read_result(block, None, None)
-    return None if said is None else said.exit_code
-
-
 def _is_clean_shell(tool: ToolUse) -> bool:
-    return tool.name == "Bash" and tool.status == "ok" and not tool.exit_code_unknown
+    return tool.name == BASH and tool.status == "ok" and not tool.exit_code_unknown
 
 
 def finish(tool: ToolUse) -> None:
@@ -228,8 +214,7 @@ def file_touch(tool: ToolUse) -> FileTouch | None:
     if touched is None:
         if tool.input is None or tool.name is None:
             return None
-        fields = orjson.loads(tool.input)
-        touched = call_file(tool.name, fields if type(fields) is dict else {})
+        touched = call_file(tool.name, input_fields(tool.input))
     if not touched:
         return None
     path, operation, added, removed = touched
@@ -265,18 +250,33 @@ def file_touch(tool: ToolUse) -> FileTouch | None:
 
 
 def git_operations(tool: ToolUse, reported: Iterable[GitOp] | None) -> list[GitOperation]:
-    """What a call did with git: what its result reports, else what was printed."""
+    """What a call did with git: what its result reports, and what a shell printed."""
     found: list[GitOp] = list(reported or ())
-    if not found and tool.name in SHELLS:
-        found = git_from_text(tool.target, tool.result_text, failed=tool.status != "ok")
+    if tool.name in SHELLS:
+        printed = git_from_text(
+            lambda: shell_command(tool.input), tool.result_text, failed=tool.status != "ok"
+        )
+        found = with_printed(found, printed)
     at = tool.finished_at or tool.started_at
     return [git_row(tool, operation, at) for operation in found]
 
 
 def git_row(tool: ToolUse, operation: GitOp, at: str | None) -> GitOperation:
     """One operation of a call as a row."""
-    kind, sha, branch, number, url = operation
-    return GitOperation(tool.id, tool.session_id, tool.turn_id, kind, sha, branch, number, url, at)
+    kind, sha, branch, number, url, subject, source = operation
+    return GitOperation(
+        tool_id=tool.id,
+        session_id=tool.session_id,
+        turn_id=tool.turn_id,
+        kind=kind,
+        sha=sha,
+        branch=branch,
+        subject=subject,
+        pr_number=number,
+        pr_url=url,
+        source=source,
+        timestamp=at,
+    )
 
 
 def needs_bookkeeping(tool: ToolUse) -> bool:

@@ -10,10 +10,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from ctxdb.claude.names import STARTS_AGENTS
 from ctxdb.row_transport import pack_all, unpack_all
 from ctxdb.rows import FileTouch, GitOperation, Message, Request, SessionFile, ToolUse
 from ctxdb.rules.calls import (
-    STARTS_AGENTS,
     file_touch,
     git_operations,
     give_back,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ctxdb.claude.human_text import content_text, queued_turn
+from ctxdb.claude.names import DEQUEUE, ENQUEUE, POP_ALL, REMOVE
 
 TurnStart = tuple[str, str]  # kind, prompt
 
@@ -32,19 +33,19 @@ class PromptQueue:
             if (name, at, text) in self.told:
                 return None
             self.told.add((name, at, text))
-        if name == "enqueue":
+        if name == ENQUEUE:
             self.waiting.append(text)
-        elif name == "dequeue":
+        elif name == DEQUEUE:
             if text and text in self.waiting:
                 self.waiting.remove(text)
             elif self.waiting and not text:
                 self.waiting.pop(0)
-        elif name == "popAll":
+        elif name == POP_ALL:
             if text in self.waiting:
                 self.waiting.remove(text)
             else:  # nothing, or all of it in one text
                 self.waiting.clear()
-        elif name == "remove":
+        elif name == REMOVE:
             if text:
                 if text in self.waiting:
                     self.waiting.remove(text)

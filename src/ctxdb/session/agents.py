@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.names import STARTS_AGENTS, is_unique_id
 from ctxdb.session.conversation import Agent, Call
 
 if TYPE_CHECKING:
@@ -30,10 +31,9 @@ def load_agents(conn: sqlite3.Connection, session_id: str, calls: Iterable[Call]
     agents = [Agent(*row) for row in rows]
     known = {agent.tool_use_id for agent in agents}
     for call in calls:
-        if call.name in ("Agent", "Workflow") and call.tool_use_id not in known:
-            # The ids of other providers (call_1) repeat between sessions: only toolu_ is unique.
-            if not call.tool_use_id.startswith("toolu_"):
-                continue
+        if call.name not in STARTS_AGENTS or call.tool_use_id in known:
+            continue
+        if is_unique_id(call.tool_use_id):  # others repeat between sessions
             sql = _AGENT + "a.tool_use_id = ? ORDER BY a.started_at, a.id"
             agents += [Agent(*row) for row in conn.execute(sql, (call.tool_use_id,))]
     return agents

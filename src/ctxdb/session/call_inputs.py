@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.session.json_values import json_value
+from ctxdb.claude.stored_data import json_value, readable_input
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctxdb.session.conversation import Call
 
 SHORT_TARGET = 60  # characters of a target that every format shows completely
@@ -31,9 +29,10 @@ def inputs_of(call: Call) -> list[CallInput]:
     fields = json_value(call.input or "{}")
     try:
         if isinstance(fields, dict):
-            found = [CallInput(name, _as_text(value)) for name, value in _without_edits(fields)]
+            rest, edits = readable_input(fields)
+            found = [CallInput(name, _as_text(value)) for name, value in rest.items()]
             found = [one for one in found if not _is_title(call, one.text)]
-            return found + list(_edits(fields))
+            return found + [CallInput("change", line_diff(*edit), is_diff=True) for edit in edits]
     except RecursionError:
         pass
     return [CallInput("", call.input or "")]
@@ -42,32 +41,6 @@ def inputs_of(call: Call) -> list[CallInput]:
 def _is_title(call: Call, text: str) -> bool:
     is_line = "\n" not in text and 0 < len(call.target) < SHORT_TARGET
     return is_line and f"/{text}".endswith(f"/{call.target}")
-
-
-def _without_edits(fields: dict[str, object]) -> Iterator[tuple[str, object]]:
-    left_out = {"replace_all"} if fields.get("replace_all") is False else set()
-    if _is_edit(fields):
-        left_out |= {"old_string", "new_string"}
-    edits = fields.get("edits")
-    if isinstance(edits, list) and edits and all(map(_is_edit, edits)):
-        left_out.add("edits")
-    return ((name, value) for name, value in fields.items() if name not in left_out)
-
-
-def _edits(fields: dict[str, object]) -> Iterator[CallInput]:
-    edits = fields.get("edits")
-    for one in (fields, *(edits if isinstance(edits, list) else ())):
-        if _is_edit(one):
-            text = line_diff(one["old_string"], one["new_string"])
-            yield CallInput("change", text, is_diff=True)
-
-
-def _is_edit(value: object) -> TypeGuard[dict[str, str]]:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("old_string"), str)
-        and isinstance(value.get("new_string"), str)
-    )
 
 
 def _as_text(value: object) -> str:

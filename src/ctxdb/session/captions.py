@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.names import QUESTION
+from ctxdb.claude.shown_text import answer_text, refusal_text
 from ctxdb.escape import clip, one_line
 from ctxdb.formatting import amount, counted, duration, milliseconds_between, money, period
 
@@ -111,16 +113,9 @@ def _took(ms: int | None) -> str:
 def answer(call: Call) -> str:
     """What a person answered to a question, or wrote to refuse a call; else ""."""
     text = call.result or ""
-    if call.name == "AskUserQuestion" and call.status == "ok":
-        text = text.removeprefix("User has answered your questions: ")
-        text = text.removeprefix("Your questions have been answered: ")
-        answered, _, _ = text.partition(" You can now continue with the user's answers in mind")
-        return answered
-    if call.status == "rejected":
-        _, found, reason = text.partition("the user said:")
-        reason, _, _ = reason.partition("\n\nNote: The user's next message")
-        return reason.strip() if found else ""
-    return ""
+    if call.name == QUESTION and call.status == "ok":
+        return answer_text(text)
+    return refusal_text(text) if call.status == "rejected" else ""
 
 
 def agent_title(agent: Agent) -> str:

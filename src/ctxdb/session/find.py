@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.claude.layout import session_in_path
 from ctxdb.errors import CtxdbError, UsageError
 from ctxdb.escape import clip, one_line
 from ctxdb.output import note
@@ -68,8 +69,7 @@ def find_session(conn: sqlite3.Connection, text: str) -> str:
             raise CtxdbError("no session is in the database yet")
         (session_id,) = row
         return str(session_id)
-    if wanted.endswith(".jsonl"):
-        _, _, wanted = wanted.removesuffix(".jsonl").rpartition("/")
+    wanted = session_in_path(wanted) or wanted
     for condition, values in _ways(wanted):
         found = _candidates(conn, condition, values)
         match found:

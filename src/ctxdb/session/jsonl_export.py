@@ -12,10 +12,12 @@ import hashlib
 import json
 import os
 import sqlite3
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ctxdb.claude.rebuilt_entry import rebuilt_entry
+from ctxdb.claude.stored_data import json_object
 from ctxdb.files.identity import mark_of, open_regular
-from ctxdb.session.json_values import json_object
+from ctxdb.rows import Message, ToolUse
 from ctxdb.session.source_line import Place, read_line
 
 if TYPE_CHECKING:
@@ -45,6 +47,12 @@ _MESSAGE = (
     " api_message_id, request_id, stop_reason, text, thinking, is_sidechain, cwd, git_branch,"
     " version, kind FROM messages WHERE id = ?"
 )
+_CALLS = "SELECT tool_use_id, raw_name, input FROM tool_uses WHERE message_id = ? ORDER BY id"
+_RESULTS = (
+    "SELECT tool_use_id, result_text, is_error FROM tool_uses WHERE result_message_id = ?"
+    " ORDER BY id"
+)
+Kind = TypeVar("Kind", Message, ToolUse)
 
 
 class _File(NamedTuple):
@@ -104,74 +112,15 @@ class SessionLines:
             yield _dumps(entry)
 
     def _entry(self, message_id: int) -> dict[str, Any]:
+        (message,) = self._rows(Message, _MESSAGE, message_id)
+        message.calls = self._rows(ToolUse, _CALLS, message_id)
+        message.results = self._rows(ToolUse, _RESULTS, message_id)
+        return rebuilt_entry(message)
+
+    def _rows(self, kind: type[Kind], sql: str, message_id: int) -> list[Kind]:
         cursor = self._conn.cursor()
         cursor.row_factory = sqlite3.Row
-        row = cursor.execute(_MESSAGE, (message_id,)).fetchone()
-        entry: dict[str, Any] = {
-            "parentUuid": row["parent_uuid"],
-            "isSidechain": bool(row["is_sidechain"]),
-            "cwd": row["cwd"],
-            "sessionId": row["session_id"],
-            "version": row["version"],
-            "gitBranch": row["git_branch"],
-            "type": row["type"],
-            "uuid": row["uuid"],
-            "timestamp": row["timestamp"],
-        }
-        text = row["text"]
-        if row["agent_id"] is not None and not row["agent_id"].startswith("side-"):
-            entry["agentId"] = row["agent_id"]
-        if row["type"] == "assistant":
-            entry["message"] = {
-                "id": row["api_message_id"],
-                "type": "message",
-                "role": "assistant",
-                "model": row["model"],
-                "content": self._reply(message_id, text, row["thinking"]),
-                "stop_reason": row["stop_reason"],
-            }
-            if row["request_id"]:
-                entry["requestId"] = row["request_id"]
-        elif row["type"] == "user":
-            results = self._results(message_id)
-            more = [{"type": "text", "text": text}] if text and results else []
-            entry["message"] = {"role": "user", "content": [*results, *more] or (text or "")}
-            if row["kind"] in ("meta", "compact_summary"):
-                entry["isMeta" if row["kind"] == "meta" else "isCompactSummary"] = True
-        elif row["type"] == "attachment":
-            entry["attachment"] = {"type": row["subtype"], "content": text}
-        else:
-            entry |= {"subtype": row["subtype"], "content": text}
-        return entry
-
-    def _reply(
-        self, message_id: int, text: str | None, thinking: str | None
-    ) -> list[dict[str, Any]]:
-        content: list[dict[str, Any]] = []
-        if thinking:
-            content.append({"type": "thinking", "thinking": thinking})
-        if text:
-            content.append({"type": "text", "text": text})
-        for id_, name, given in self._conn.execute(
-            "SELECT tool_use_id, raw_name, input FROM tool_uses WHERE message_id = ? ORDER BY id",
-            (message_id,),
-        ):
-            content.append(
-                {"type": "tool_use", "id": id_, "name": name, "input": json_object(given)}
-            )
-        return content
-
-    def _results(self, message_id: int) -> list[dict[str, Any]]:
-        rows = self._conn.execute(
-            "SELECT tool_use_id, result_text, is_error FROM tool_uses WHERE result_message_id = ?"
-            " ORDER BY id",
-            (message_id,),
-        )
-        return [
-            {"type": "tool_result", "tool_use_id": id_, "content": text or ""}
-            | ({"is_error": True} if is_error else {})
-            for id_, text, is_error in rows
-        ]
+        return [kind(**row) for row in map(dict, cursor.execute(sql, (message_id,)))]
 
 
 def _dumps(entry: dict[str, Any]) -> bytes:

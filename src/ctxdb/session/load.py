@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, NamedTuple
 
+from ctxdb.claude.names import QUESTION, QUEUED_COMMAND
 from ctxdb.session.agents import load_agents, place_agents
 from ctxdb.session.conversation import Agent, Call, Conversation, Exchange, Item, Passage
 from ctxdb.session.passages import RETRY_LABEL, passage_of
@@ -136,7 +137,7 @@ def _if_there(conn: sqlite3.Connection, sql: str, session_id: str) -> list[Any]:
         return []
 
 
-_ANSWER = "CASE WHEN u.name = 'AskUserQuestion' OR u.status = 'rejected' THEN u.result_text END"
+_ANSWER = "CASE WHEN u.name = :question OR u.status = 'rejected' THEN u.result_text END"
 _CALL = (
     "u.id, u.tool_use_id, coalesce(u.name, '?'), coalesce(u.target, ''), u.status,"
     " coalesce(u.tool_ms, u.duration_ms), u.exit_code, {input}, {result}, u.result_path,"
@@ -154,12 +155,13 @@ def _calls(
         result="u.result_text" if detail.tools else _ANSWER,
     )
     more = "" if detail.agents else " AND u.agent_id IS NULL"
-    sql = f"SELECT {columns} FROM tool_uses u WHERE u.session_id = ?{more} ORDER BY u.id"
-    found = conn.execute(sql, (session_id,)).fetchall()
-    sql = f"SELECT {columns} FROM tool_uses u WHERE u.message_id = ? ORDER BY u.id"
+    values = {"session": session_id, "question": QUESTION}
+    sql = f"SELECT {columns} FROM tool_uses u WHERE u.session_id = :session{more} ORDER BY u.id"
+    found = conn.execute(sql, values).fetchall()
+    sql = f"SELECT {columns} FROM tool_uses u WHERE u.message_id = :message ORDER BY u.id"
     for row in rows:
         if row.is_copy and row.type == "assistant":
-            found += conn.execute(sql, (row.id,)).fetchall()
+            found += conn.execute(sql, {**values, "message": row.id}).fetchall()
     calls: dict[int, list[Call]] = {}
     for *fields, message_id in found:
         calls.setdefault(message_id, []).append(Call(*fields))
@@ -251,7 +253,7 @@ def _exchanges(
                 prompts.add(copied.message_id)
                 current = begin(copied, is_copied=True)
         exchange = by_turn.get(row.turn_id or 0, current)
-        if row.subtype == "queued_command" and (row.text or "").strip() == exchange.prompt.strip():
+        if row.subtype == QUEUED_COMMAND and (row.text or "").strip() == exchange.prompt.strip():
             continue  # the turn began at an earlier line of the queue; this line repeats its prompt
         match _items([row], calls, prompts):
             case [first, *_] as new:

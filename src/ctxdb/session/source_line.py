@@ -7,20 +7,17 @@ so the line is checked before it is shown: it must still be the entry with that 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.claude.stored_data import uuids_in
 from ctxdb.errors import CtxdbError
 from ctxdb.files.identity import open_regular, pread
 from ctxdb.session.find import AFTER_ALL_TEXT
-from ctxdb.session.json_values import json_value
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
 
 MAX_LINE_BYTES = 1 << 30  # no line is this long: a larger number in a row is damage
-_UUID_KEY = re.compile(rb'"uuid"\s*:\s*"(?P<uuid>[0-9A-Za-z-]{1,64})"')
 
 
 class SourceLine(NamedTuple):
@@ -122,22 +119,4 @@ def read_line(place: Place) -> bytes | None:
         return None
     finally:
         os.close(fd)
-    return data if len(data) == place.length and place.uuid in _uuids(data) else None
-
-
-def _uuids(data: bytes) -> Iterator[str]:
-    """The uuids that a line gives: its own, and that of the entry wrapped in it."""
-    entry = json_value(data)
-    if entry is None:
-        # The line was repaired when it was stored (bytes that are no text): look for the key.
-        if not (data.startswith(b"{") and data.rstrip().endswith(b"}")):
-            return
-        for match in _UUID_KEY.finditer(data):
-            yield match["uuid"].decode()
-        return
-    for path in ((), ("data", "message")):
-        inner = entry
-        for key in path:
-            inner = inner.get(key) if isinstance(inner, dict) else None
-        if isinstance(inner, dict) and isinstance(inner.get("uuid"), str):
-            yield inner["uuid"]
+    return data if len(data) == place.length and place.uuid in uuids_in(data) else None

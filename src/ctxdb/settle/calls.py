@@ -10,16 +10,15 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.names import STARTS_AGENTS, is_unique_id
 from ctxdb.columns import from_sql, loader, select_sql
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 from ctxdb.rules.calls import (
-    STARTS_AGENTS,
     file_touch,
     fill_call,
     fill_result,
     finish,
     git_operations,
-    is_unique_id,
     needs_bookkeeping,
 )
 from ctxdb.rules.paths import Project, located
@@ -36,7 +35,10 @@ _BY_ID = (
     f"SELECT {select_sql(ToolUse)} FROM j CROSS JOIN {from_sql(ToolUse)}"
     " WHERE t.tool_use_id = j.value ORDER BY t.id"
 )
-_GIT = "SELECT kind, sha, branch, pr_number, pr_url FROM git_operations WHERE tool_id = ?"
+GIT_REPORTED = (
+    "SELECT kind, sha, branch, pr_number, pr_url, NULL, source FROM git_operations"
+    " WHERE tool_id = ? AND source = 'result'"
+)
 
 
 class StoredCalls:
@@ -218,7 +220,7 @@ class StoredCalls:
         """What the result reports of git; of a stored result, what was reported then."""
         if tool.git is not None or not tool.is_stored:
             return tool.git
-        return self.conn.execute(_GIT, (tool.id,)).fetchall()
+        return self.conn.execute(GIT_REPORTED, (tool.id,)).fetchall()
 
 
 def projects_of(

@@ -12,9 +12,9 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.claude.names import PROGRESS, is_unique_id
 from ctxdb.columns import insert_sql, values_of
 from ctxdb.rows import Message, MessageCopy
-from ctxdb.rules.calls import is_unique_id
 from ctxdb.rules.owners import (
     WRAPPED,
     FileRank,
@@ -24,7 +24,7 @@ from ctxdb.rules.owners import (
     line_rank,
     session_rank,
 )
-from ctxdb.settle import agents, repeated_calls, requests
+from ctxdb.settle import agent_facts, repeated_calls, requests
 from ctxdb.settle.line_counts import CountedLine, shift_count
 from ctxdb.settle.session_files import recount_file
 from ctxdb.settle.turns import forked_queues
@@ -50,7 +50,7 @@ _COPY_AND_OWNER = (
 
 def line_of(place: Place) -> CountedLine:
     """What the line of a place is counted by: a wrapped entry is on a progress line."""
-    line_type = "progress" if place.owner_flags & WRAPPED else place.type or ""
+    line_type = PROGRESS if place.owner_flags & WRAPPED else place.type or ""
     return CountedLine(place.source_file_id, place.byte_start, line_type, place.version or "")
 
 
@@ -141,7 +141,7 @@ class Copies:
             self.touched.turns_of_files.add(message.source_file_id)
         if message.is_wrapped and message.facts:
             started = [fact for fact in message.facts if fact.source == "progress"]
-            agents.add_facts(self.conn, owner.session_id, started, message_id, self.touched)
+            agent_facts.add_facts(self.conn, owner.session_id, started, message_id, self.touched)
         if owner.byte_length < 0 or line_rank(message) <= line_rank(owner):
             self.contested.add(message_id)
             self.at_hand[message.source_file_id, message.byte_start] = message
@@ -358,8 +358,8 @@ class Copies:
             )
             self.conn.execute(f"UPDATE tool_uses SET {column} = ? WHERE {column} = ?", (keep, drop))
         requests.drop_lines(self.conn, drop, self.touched)
-        successor = agents.Successor(kept.session_id, keep)
-        agents.drop_facts(self.conn, drop, self.touched, successor)
+        successor = agent_facts.Successor(kept.session_id, keep)
+        agent_facts.drop_facts(self.conn, drop, self.touched, successor)
         if owner.turn_id is not None:
             self.touched.turns.add(owner.turn_id)
         for table in ("turns", "files_touched", "_orphans", "_message_lines"):

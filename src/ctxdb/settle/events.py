@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import orjson
 
+from ctxdb.claude.names import PULL_REQUEST_LINK, QUEUE_OPERATION
 from ctxdb.claude.side_data import event_record
 from ctxdb.rows import Event, SourceFile
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.owners import FileRank
-from ctxdb.settle import agents
+from ctxdb.settle import agent_facts
 from ctxdb.settle.line_counts import CountedLine, shift_count
 from ctxdb.settle.projects import project_of
 from ctxdb.settle.snapshots import Snapshots
@@ -24,7 +25,6 @@ from ctxdb.settle.touched import Touched
 from ctxdb.store.insert import insert, last_id
 from ctxdb.store.lookup import look_up
 
-QUEUE = "queue-operation"
 Identity = tuple[int, str, int]  # line_hash, file_session, nth
 
 
@@ -111,7 +111,7 @@ class StoredEvents:
 
     def _add_copy(self, event: Event, row_id: int, file_id: int, start: int, length: int) -> None:
         self.copies.append((row_id, file_id, start, length))
-        if event.type == QUEUE:
+        if event.type == QUEUE_OPERATION:
             # Lines that follow it there may belong to the turn that it begins here.
             self.touched.turns_of_files.add(file_id)
 
@@ -122,7 +122,7 @@ class StoredEvents:
         if not found.is_new_row:
             self.moved[found.id] = event
             self.touched.turns_of_files.update((found.file_id, file.id))
-            if event.type == "pr-link" and event.session_id:
+            if event.type == PULL_REQUEST_LINK and event.session_id:
                 self.touched.pull_requests.add(event.session_id)
             if found.new is None and found.length > 0:  # else it is not counted yet
                 shift_count(self.conn, _line(found.file_id, found.start, event), "stored", "copy")
@@ -167,7 +167,7 @@ class StoredEvents:
     def write(self) -> None:
         """Store the new events and what they say."""
         new = self.new
-        facts = agents.Facts(self.conn, self.touched)
+        facts = agent_facts.Facts(self.conn, self.touched)
         for event in new:
             if event.facts and event.session_id is not None:
                 facts.add(event.session_id, event.facts, None)
@@ -177,9 +177,9 @@ class StoredEvents:
                     " VALUES (?, ?, ?)",
                     (event.id, *event.summary),
                 )
-            if event.type == "pr-link" and event.session_id is not None:
+            if event.type == PULL_REQUEST_LINK and event.session_id is not None:
                 self.touched.pull_requests.add(event.session_id)
-            elif event.type == QUEUE and event.session_id is not None:
+            elif event.type == QUEUE_OPERATION and event.session_id is not None:
                 self._touch_forked(event)
         facts.write()
         self._note_files()
@@ -217,9 +217,8 @@ class StoredEvents:
             self.touched.turns_of_files.update(
                 file_id
                 for (file_id,) in self.conn.execute(
-                    "SELECT source_file_id FROM events WHERE type = 'queue-operation'"
-                    " AND timestamp = ?",
-                    (event.timestamp,),
+                    "SELECT source_file_id FROM events WHERE type = ? AND timestamp = ?",
+                    (QUEUE_OPERATION, event.timestamp),
                 )
             )
 

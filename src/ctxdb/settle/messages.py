@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctxdb.rows import FileTouch, Message, UsageLine
 from ctxdb.rules.calls import halves_of
 from ctxdb.rules.requests import name_request
-from ctxdb.settle import agents, requests
+from ctxdb.settle import agent_facts, requests
 from ctxdb.settle.calls import StoredCalls
 from ctxdb.store import model_names
 from ctxdb.store.insert import insert, last_id, update
@@ -109,7 +109,7 @@ class StoredMessages:
 
     def _add_rest(self, messages: Iterable[Message]) -> None:
         mentions: list[FileTouch] = []
-        facts = agents.Facts(self.conn, self.touched)
+        facts = agent_facts.Facts(self.conn, self.touched)
         for message in messages:
             for path in message.mentions or ():
                 mentions.append(_mention(message, path))  # noqa: PERF401
@@ -138,8 +138,11 @@ class StoredMessages:
         self.filled.append(message)
         self.replaced.add(message.id)
         requests.drop_lines(self.conn, message.id, self.touched)
-        agents.drop_facts(
-            self.conn, message.id, self.touched, agents.Successor(message.session_id, message.id)
+        agent_facts.drop_facts(
+            self.conn,
+            message.id,
+            self.touched,
+            agent_facts.Successor(message.session_id, message.id),
         )
         self.conn.execute("DELETE FROM files_touched WHERE message_id = ?", (message.id,))
         self.insert_parts(message)

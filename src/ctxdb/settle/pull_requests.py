@@ -1,19 +1,18 @@
-"""Pull requests of a session: what its tools made, and what its pr-link entries name besides."""
+"""Pull requests of a session: those its tools made, and others that its pr-link entries name."""
 
 from __future__ import annotations
 
 import sqlite3
 
-import orjson
-
-from ctxdb.claude.values import int_of, text_of
+from ctxdb.claude.names import PULL_REQUEST_LINK
+from ctxdb.claude.stored_data import PullRequest, linked_pull_request
 from ctxdb.rows import GitOperation
 from ctxdb.settle.turns import last_turn, last_turn_by_time
 from ctxdb.store.insert import insert
 
 
 def refresh_pull_requests(conn: sqlite3.Connection, sessions: set[str]) -> None:
-    """A pr-link is re-appended again and again: one row for each pull request no tool reports."""
+    """Write one row for each linked pull request that no tool reports. Links are often repeated."""
     for session_id in sorted(sessions):
         made: dict[int | None, set[str | None]] = {}
         for number, url in conn.execute(
@@ -26,21 +25,20 @@ def refresh_pull_requests(conn: sqlite3.Connection, sessions: set[str]) -> None:
             "DELETE FROM git_operations WHERE session_id = ? AND kind = 'pr' AND tool_id IS NULL",
             (session_id,),
         )
-        linked: dict[tuple[int | None, str | None], tuple[str, int | None]] = {}
+        linked: dict[PullRequest, tuple[str, int | None]] = {}
         for data, at, file_id, start, is_there in conn.execute(
             "SELECT data, timestamp, source_file_id, byte_start, byte_length > 0 FROM events"
             # + keeps to the session's index: that of times would go over the links of all sessions.
-            " WHERE session_id = ? AND type = 'pr-link' ORDER BY +timestamp, byte_start",
-            (session_id,),
+            " WHERE session_id = ? AND type = ? ORDER BY +timestamp, byte_start",
+            (session_id, PULL_REQUEST_LINK),
         ).fetchall():
-            link = orjson.loads(data)
-            key = (int_of(link.get("prNumber")), text_of(link.get("prUrl")))
-            if _is_made(key, made) or key in linked or key == (None, None):
+            pull = linked_pull_request(data)
+            if pull is None or pull in linked or _is_made(pull, made):
                 continue
             if is_there:
-                linked[key] = (at, last_turn(conn, file_id, session_id, start))
+                linked[pull] = (at, last_turn(conn, file_id, session_id, start))
             else:
-                linked[key] = (at, last_turn_by_time(conn, session_id, at))
+                linked[pull] = (at, last_turn_by_time(conn, session_id, at))
         insert(
             conn,
             GitOperation,
@@ -51,6 +49,7 @@ def refresh_pull_requests(conn: sqlite3.Connection, sessions: set[str]) -> None:
                     kind="pr",
                     pr_number=number,
                     pr_url=url,
+                    source="link",
                     timestamp=at,
                 )
                 for (number, url), (at, turn_id) in linked.items()
@@ -58,7 +57,7 @@ def refresh_pull_requests(conn: sqlite3.Connection, sessions: set[str]) -> None:
         )
 
 
-def _is_made(pull: tuple[int | None, str | None], made: dict[int | None, set[str | None]]) -> bool:
+def _is_made(pull: PullRequest, made: dict[int | None, set[str | None]]) -> bool:
     """Whether a tool has reported it: by number, and by address where both have one."""
     number, url = pull
     addresses = made.get(number)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ctxdb.columns import all_columns
 from ctxdb.rows import ToolUse
 from ctxdb.rules.calls import Half, Place, join, pair, split
+from ctxdb.settle.calls import GIT_REPORTED
 from ctxdb.store.insert import load
 
 if TYPE_CHECKING:
@@ -145,9 +146,6 @@ class _Group:
         )
         tool.id, tool.is_stored = row, old is not None
         if result is not None and (old is None or result.row != row):
-            tool.git = self.conn.execute(
-                "SELECT kind, sha, branch, pr_number, pr_url FROM git_operations WHERE tool_id = ?",
-                (result.row,),
-            ).fetchall()
+            tool.git = self.conn.execute(GIT_REPORTED, (result.row,)).fetchall()
         if old is None or any(getattr(tool, n) != getattr(old, n) for n in _COMPARED):
             self.stored.change(tool)

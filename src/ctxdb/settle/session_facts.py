@@ -6,6 +6,8 @@ import sqlite3
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ctxdb.claude.names import AI_TITLE, CUSTOM_TITLE, WORKTREE_STATE
+from ctxdb.claude.stored_data import AI_TITLE_TEXT, CUSTOM_TITLE_TEXT
 from ctxdb.columns import loader, select_sql
 from ctxdb.rows import SessionFile
 from ctxdb.store.lookup import look_up
@@ -75,7 +77,8 @@ def read_facts(
         conn,
         sessions,
         "SELECT e.session_id, e.data FROM j CROSS JOIN events e"
-        " ON e.session_id = j.value AND e.type = 'worktree-state'",
+        " ON e.session_id = j.value AND e.type = ?",
+        (WORKTREE_STATE,),
     ):
         found[session_id].worktrees.append(data)
     if whole:
@@ -85,8 +88,8 @@ def read_facts(
 
 
 _TITLE = (
-    "(SELECT json_extract(e.data, '$.{key}') FROM events e WHERE e.session_id = s.session_id"
-    "  AND e.type = '{kind}' AND e.source_file_id = s.source_file_id"
+    "(SELECT json_extract(e.data, ?) FROM events e WHERE e.session_id = s.session_id"
+    "  AND e.type = ? AND e.source_file_id = s.source_file_id"
     " ORDER BY e.byte_length > 0 DESC, e.byte_start DESC LIMIT 1)"
 )
 
@@ -117,10 +120,10 @@ def _read_words(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
         conn,
         found,
         "SELECT s.session_id, s.source_file_id,"
-        f" {_TITLE.format(key='customTitle', kind='custom-title')} AS custom,"
-        f" {_TITLE.format(key='aiTitle', kind='ai-title')} AS ai"
+        f" {_TITLE} AS custom, {_TITLE} AS ai"
         " FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
         " WHERE custom IS NOT NULL OR ai IS NOT NULL",
+        (CUSTOM_TITLE_TEXT, CUSTOM_TITLE, AI_TITLE_TEXT, AI_TITLE),
     ):
         for source, text in (("custom", custom), ("ai", ai)):
             if isinstance(text, str) and text.strip():

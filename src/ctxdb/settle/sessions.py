@@ -9,10 +9,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable
-from itertools import islice
 
-import orjson
-
+from ctxdb.claude.stored_data import worktree_origin
 from ctxdb.columns import columns, insert_sql, values_of
 from ctxdb.rows import Session
 from ctxdb.rules.automation import is_automated
@@ -215,14 +213,8 @@ def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
 
 
 def _repo_path(seen: SessionFacts, path: str) -> str:
-    originals: set[str] = set()
-    for data in seen.worktrees:
-        state = orjson.loads(data).get("worktreeSession")
-        if isinstance(state, dict) and state.get("worktreePath") in (None, path):
-            keys = ("originalCwd", "originalPath", "originalRepoPath")
-            said = (state[key] for key in keys if isinstance(state.get(key), str) and state[key])
-            originals.update(islice(said, 1))
-    return repository(path, originals)
+    origins = (worktree_origin(data, path) for data in seen.worktrees)
+    return repository(path, (origin for origin in origins if origin is not None))
 
 
 def locate_files(conn: sqlite3.Connection, session_id: str) -> None:

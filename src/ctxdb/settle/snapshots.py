@@ -10,6 +10,7 @@ import sqlite3
 
 import orjson
 
+from ctxdb.claude.names import FILE_SNAPSHOT, FILE_SNAPSHOT_CHANGE
 from ctxdb.claude.side_data import Snapshot, snapshots_of
 from ctxdb.columns import insert_sql, values_of
 from ctxdb.rows import FileTouch
@@ -64,9 +65,8 @@ def rewrite_snapshots(conn: sqlite3.Connection, session_id: str, project: Projec
     )
     found = Snapshots(conn)
     for (data,) in conn.execute(
-        "SELECT data FROM events WHERE session_id = ?"
-        " AND type IN ('file-history-snapshot', 'file-history-delta')",
-        (session_id,),
+        "SELECT data FROM events WHERE session_id = ? AND type IN (?, ?)",
+        (session_id, FILE_SNAPSHOT, FILE_SNAPSHOT_CHANGE),
     ):
         found.add(session_id, snapshots_of(orjson.loads(data)) or [], project)
     found.write()

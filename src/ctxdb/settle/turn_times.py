@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from ctxdb.claude.stored_data import RUN_DURATION
 from ctxdb.rules.working_time import (
     WORK,
     Begin,
@@ -17,7 +18,7 @@ from ctxdb.settle.touched import Touched
 from ctxdb.store.lookup import look_up
 
 _RUNS = (
-    "SELECT m.session_id, m.timestamp, json_extract(m.data, '$.durationMs')"
+    f"SELECT m.session_id, m.timestamp, json_extract(m.data, '{RUN_DURATION}')"
     " FROM j CROSS JOIN messages m ON m.session_id = j.value AND m.subtype = 'turn_duration'"
     " WHERE m.agent_id IS NULL AND m.type = 'system'"
 )

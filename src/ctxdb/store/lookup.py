@@ -16,10 +16,12 @@ def json_list(values: Iterable[Any]) -> str:
     return orjson.dumps(list(values)).decode()
 
 
-def look_up(conn: sqlite3.Connection, names: Iterable[Any], sql: str) -> Iterator[Any]:
-    """Run a query over the table `j (key, value)` of some values."""
+def look_up(
+    conn: sqlite3.Connection, names: Iterable[Any], sql: str, values: tuple[Any, ...] = ()
+) -> Iterator[Any]:
+    """Run a query over the table `j (key, value)` of some names. `values` fill the query's ?."""
     given = "WITH j AS (SELECT key, value FROM json_each(?)) "
-    yield from conn.execute(given + sql, (json_list(names),))
+    yield from conn.execute(given + sql, (json_list(names), *values))
 
 
 def first_column(rows: Iterable[tuple[Any]]) -> list[Any]:

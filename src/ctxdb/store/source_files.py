@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.claude.layout import role_of
 from ctxdb.columns import from_sql, loader, select_sql
 from ctxdb.files.identity import Known
-from ctxdb.files.walk import FoundFile, numbers_of, store_path
+from ctxdb.files.walk import FoundFile, numbers_of, pack, store_path, unpack
 from ctxdb.rows import SourceFile
 from ctxdb.store.insert import insert
 from ctxdb.store.lookup import look_up
@@ -72,17 +72,7 @@ def _load(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownFile]:
 
 
 def _known(file: SourceFile) -> KnownFile:
-    known = Known(
-        file.path,
-        file.dev or 0,
-        file.ino or 0,
-        file.size,
-        file.mtime_ns or 0,
-        file.ctime_ns or 0,
-        file.offset,
-        file.mark,
-    )
-    return KnownFile(file, known)
+    return KnownFile(file, Known(file.path, *unpack(file.stat), file.offset, file.mark))
 
 
 def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
@@ -153,15 +143,15 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
 
 def note_stat(conn: sqlite3.Connection, file_id: int, stat: os.stat_result, offset: int) -> None:
     """The file was looked at and had nothing new."""
-    dev, ino, size, mtime_ns, ctime_ns = numbers_of(stat)
+    numbers = numbers_of(stat)
+    _, ino, size, _, _ = numbers
     conn.execute(
         "UPDATE source_files SET size = ?, state = ?, missing_since = NULL WHERE id = ?",
         (size, "ok" if offset >= stat.st_size else "partial", file_id),
     )
     conn.execute(
-        "UPDATE _file_marks SET dev = ?, ino = ?, mtime_ns = ?, ctime_ns = ?"
-        " WHERE source_file_id = ?",
-        (dev, ino, mtime_ns, ctime_ns, file_id),
+        "UPDATE _file_marks SET stat = ?, ino = ? WHERE source_file_id = ?",
+        (pack(numbers), ino, file_id),
     )
 
 
@@ -263,16 +253,14 @@ def move_offsets(conn: sqlite3.Connection, chunks: Iterable[Chunk], now: str) ->
             ),
         ).rowcount
         marked = conn.execute(
-            "UPDATE _file_marks SET mark = ?, dev = ?, ino = ?, mtime_ns = ?, ctime_ns = ?,"
-            " attempting = NULL, searched = ?, searched_mark = ?"
+            "UPDATE _file_marks SET mark = ?, stat = ?, ino = ?, attempting = NULL, searched = ?,"
+            " searched_mark = ?"
             " WHERE source_file_id = ? AND generation = ?",
             (
                 chunk.mark,
-                stat.dev,
-                stat.ino,
-                stat.mtime_ns,
                 # Only a file that was read to its end may be passed over by its stat.
-                stat.ctime_ns if chunk.at_end else 0,
+                pack(stat if chunk.at_end else stat._replace(ctime_ns=0)),
+                stat.ino,
                 *(chunk.unfinished or (None, None)),
                 file.id,
                 file.generation,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.columns import columns
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.tail import find_newline
-from ctxdb.files.walk import numbers_of, store_path
+from ctxdb.files.walk import pack_stat, store_path
 from ctxdb.ingest.line_reader import FilePlace, read_chunk
 from ctxdb.rows import Message, SourceFile, ToolUse, UsageLine
 from ctxdb.rules.chunk import Chunk
@@ -82,8 +82,7 @@ class LineCheck:
             return
         try:
             if file.mark is not None and mark_of(fd, file.offset) != file.mark:
-                seen = (file.dev, file.ino, file.size, file.mtime_ns, file.ctime_ns)
-                if seen == numbers_of(os.fstat(fd)):
+                if file.stat == pack_stat(os.fstat(fd)):
                     text = f"{file.path}: the saved offset or mark is not of this file"
                     self.report.differ(text)
                 else:

@@ -1,0 +1,242 @@
+"""Adding the bytes of files to the archive: what is new in each, after it is indexed.
+
+The archive reads the files itself, apart from the ingest: a file that the archive has not caught up
+with is simply read on from where the archive is. Bytes are added up to the last newline. The rest
+of an unfinished last line is added when the file has been quiet for a while.
+
+A file that has not only grown is compared with the archived bytes by their checksums. If they
+differ, it was rewritten: a new generation starts, and the old bytes stay.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import struct
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+from ctxdb.archive.archive_file import archive_transaction
+from ctxdb.archive.compression import compress_frame
+from ctxdb.files.identity import mark_of, open_regular, pread
+from ctxdb.files.walk import store_path
+
+FRAME_BYTES = 1 << 20  # of a file in one frame, before compression
+TRANSACTION_BYTES = 16 << 20  # added before a commit
+QUIET_SECONDS = 60.0  # after which an unfinished last line is archived as it is
+CHECKSUM_BYTES = 16
+
+
+class Source(NamedTuple):
+    """A file to archive."""
+
+    path: str  # os.fsdecode'd
+    root: str  # the folder below which it was found
+    kind: str  # transcript, or what else it is
+    session_id: str | None
+
+
+@dataclass(slots=True)
+class Added:
+    """What was done."""
+
+    files: int = 0  # with new bytes
+    bytes: int = 0
+    rewritten: int = 0
+    problems: list[str] = field(default_factory=list)  # path: reason
+
+
+class ArchivedFile(NamedTuple):
+    """The newest generation of a file in the archive."""
+
+    id: int
+    generation: int
+    size: int
+    mark: bytes | None
+    stat: bytes | None
+    has_all: int
+
+
+def checksum(data: bytes) -> bytes:
+    """The checksum of bytes before compression."""
+    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()
+
+
+def project_of(source: Source) -> str:
+    """The folder below the root that a file is in; files of one project are sealed together."""
+    relative = os.path.relpath(source.path, source.root)
+    first, _, rest = relative.partition("/")
+    return store_path(os.path.join(source.root, first) if rest else source.root)[0]
+
+
+def add_files(conn: sqlite3.Connection, sources: Iterable[Source], now: str) -> Added:
+    """Add what is new in these files. One file that cannot be read does not stop the others."""
+    added = Added()
+    batch = _Batch(conn, now, added)
+    with batch:
+        for source in sources:
+            try:
+                _add_file(batch, source)
+            except OSError as e:
+                if not isinstance(e, FileNotFoundError):
+                    added.problems.append(f"{store_path(source.path)[0]}: {e.strerror or e}")
+    return added
+
+
+class _Batch:
+    """Collects frames in transactions of a bounded size."""
+
+    def __init__(self, conn: sqlite3.Connection, now: str, added: Added) -> None:
+        self.conn = conn
+        self.now = now
+        self.added = added
+        self.waiting = 0  # bytes that are not committed
+        self.transaction = archive_transaction(conn)
+        self.is_open = False
+
+    def __enter__(self) -> None:
+        self._begin()
+
+    def __exit__(self, *error: object) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.transaction.__exit__(*error)  # type: ignore[arg-type]
+
+    def _begin(self) -> None:
+        self.transaction = archive_transaction(self.conn)
+        self.transaction.__enter__()
+        self.is_open = True
+
+    def count(self, size: int) -> None:
+        """Note that bytes were added; commits when there are enough of them."""
+        self.added.bytes += size
+        self.waiting += size
+        if self.waiting >= TRANSACTION_BYTES:
+            self.waiting = 0
+            self.__exit__(None, None, None)
+            self._begin()
+
+
+def _add_file(batch: _Batch, source: Source) -> None:
+    known = _newest(batch.conn, source.path)
+    found = os.lstat(source.path)
+    packed = _pack_stat(found)
+    is_quiet = time.time() - found.st_mtime > QUIET_SECONDS
+    if known is not None and known.stat == packed and (known.has_all or not is_quiet):
+        return
+    fd = open_regular(source.path)
+    try:
+        now = os.fstat(fd)
+        if known is not None and not _is_continued(batch.conn, known, now, fd):
+            batch.added.rewritten += 1
+            known = _start(batch, source, known.generation + 1)
+        if known is None:
+            known = _start(batch, source, 1)
+        _append(batch, known, fd, now, is_quiet=is_quiet)
+    finally:
+        os.close(fd)
+
+
+def _newest(conn: sqlite3.Connection, path: str) -> ArchivedFile | None:
+    row = conn.execute(
+        "SELECT id, generation, size, mark, stat, has_all FROM files WHERE path = ?"
+        " ORDER BY generation DESC LIMIT 1",
+        (store_path(path)[0],),
+    ).fetchone()
+    return ArchivedFile(*row) if row else None
+
+
+def _start(batch: _Batch, source: Source, generation: int) -> ArchivedFile:
+    path, path_bytes = store_path(source.path)
+    root, _ = store_path(source.root)
+    row = batch.conn.execute(
+        "INSERT INTO files (path, path_bytes, root, kind, session_id, project, generation,"
+        " first_at, archived_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(path, path_bytes, root, source.kind, source.session_id, project_of(source)),
+            *(generation, batch.now, batch.now),
+        ),
+    )
+    return ArchivedFile(row.lastrowid or 0, generation, 0, None, None, 0)
+
+
+def _is_continued(
+    conn: sqlite3.Connection, known: ArchivedFile, now: os.stat_result, fd: int
+) -> bool:
+    """Whether the file still begins with the archived bytes."""
+    if now.st_size < known.size:
+        return False
+    if known.size and mark_of(fd, known.size) != known.mark:
+        return False
+    if known.stat is not None:
+        before = _unpack_stat(known.stat)
+        is_same_file = (before.dev, before.ino) == (now.st_dev, now.st_ino)
+        if is_same_file and now.st_size > before.size:
+            return True  # appended
+    return begins_with_archived(conn, known.id, fd)
+
+
+def begins_with_archived(conn: sqlite3.Connection, file_id: int, fd: int) -> bool:
+    """Compare all archived bytes of a file with an open file, by their checksums."""
+    rows = conn.execute(
+        "SELECT start, length, checksum FROM frames WHERE file_id = ?1 UNION ALL"
+        " SELECT start, length, checksum FROM parts WHERE file_id = ?1",
+        (file_id,),
+    )
+    return all(checksum(pread(fd, length, start)) == known for start, length, known in rows)
+
+
+def _append(
+    batch: _Batch, known: ArchivedFile, fd: int, now: os.stat_result, *, is_quiet: bool
+) -> None:
+    at = known.size
+    added = 0
+    while data := pread(fd, FRAME_BYTES, at):
+        is_last = len(data) < FRAME_BYTES
+        if is_last and not is_quiet:
+            data = data[: data.rfind(b"\n") + 1]
+        if data:
+            batch.conn.execute(
+                "INSERT INTO frames (file_id, start, length, checksum, data)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (known.id, at, len(data), checksum(data), compress_frame(data)),
+            )
+            at += len(data)
+            added += len(data)
+            _note_size(batch, known.id, fd, at, now)
+            batch.count(len(data))
+        if is_last:
+            break
+    if added:
+        batch.added.files += 1
+    else:
+        _note_size(batch, known.id, fd, at, now)
+
+
+def _note_size(batch: _Batch, file_id: int, fd: int, size: int, now: os.stat_result) -> None:
+    batch.conn.execute(
+        "UPDATE files SET size = ?, mark = ?, stat = ?, has_all = ?, archived_at = ? WHERE id = ?",
+        (size, mark_of(fd, size), _pack_stat(now), size >= now.st_size, batch.now, file_id),
+    )
+
+
+class _Stat(NamedTuple):
+    dev: int
+    ino: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+_STAT = struct.Struct("<QQQqq")
+
+
+def _pack_stat(now: os.stat_result) -> bytes:
+    return _STAT.pack(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+
+def _unpack_stat(packed: bytes) -> _Stat:
+    return _Stat(*_STAT.unpack(packed))

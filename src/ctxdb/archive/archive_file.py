@@ -1,0 +1,116 @@
+"""Opening the archive: a private SQLite file beside the database."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from ctxdb.errors import ArchiveError
+from ctxdb.lock import refuse_unsafe
+
+APPLICATION_ID = 0x43545841  # "CTXA"
+VERSION = 1
+BUSY_SECONDS = 60.0
+CACHE_KIB = 8 * 1024
+
+
+def archive_path(db_path: Path) -> Path:
+    """Where the archive of a database is."""
+    return db_path.with_name(db_path.name + ".archive")
+
+
+def open_archive(db_path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """Open the archive for writing, and make it if there is none."""
+    path = archive_path(db_path)
+    try:
+        flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC
+        os.close(os.open(path, flags, 0o600))
+    except FileExistsError:
+        refuse_unsafe(path)
+    except OSError as e:
+        raise ArchiveError(f"{path}: cannot be created: {e.strerror}") from e
+    conn = None
+    try:
+        conn = sqlite3.connect(path, timeout=wait, isolation_level=None)
+        conn.execute("PRAGMA page_size = 8192")
+        conn.execute("PRAGMA auto_vacuum = INCREMENTAL")  # sealing frees most of the pages
+        conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        _check_application(conn, path)
+        conn.execute("PRAGMA journal_mode = WAL")
+        conn.execute("PRAGMA synchronous = NORMAL")
+        _make_tables(conn)
+    except BaseException as e:
+        if conn is not None:
+            conn.close()
+        if isinstance(e, sqlite3.Error):
+            raise as_archive_error(path, e) from e
+        raise
+    return conn
+
+
+def open_archive_to_read(db_path: Path) -> sqlite3.Connection | None:
+    """Open the archive for reading; None when there is none."""
+    path = archive_path(db_path)
+    if not path.exists():
+        return None
+    refuse_unsafe(path)
+    try:
+        uri = f"file:{quote(os.fsencode(path))}?mode=ro"
+        conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+        conn.execute("PRAGMA query_only = 1")
+        _check_application(conn, path)
+        if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone():
+            conn.close()
+            return None
+    except sqlite3.Error as e:
+        raise as_archive_error(path, e) from e
+    return conn
+
+
+def as_archive_error(path: Path, error: sqlite3.Error) -> ArchiveError:
+    """What SQLite says, in one line that says what to do."""
+    text = str(error)
+    if "malformed" in text or "not a database" in text or "corrupt" in text:
+        return ArchiveError(f"{path}: is damaged ({text}); see: ctxdb doctor")
+    return ArchiveError(f"{path}: {text}")
+
+
+@contextmanager
+def archive_transaction(conn: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if conn.in_transaction:
+            conn.execute("ROLLBACK")
+        raise
+    conn.execute("COMMIT")
+
+
+def _check_application(conn: sqlite3.Connection, path: Path) -> None:
+    (application,) = conn.execute("PRAGMA application_id").fetchone()
+    (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables and application != APPLICATION_ID:
+        raise ArchiveError(f"{path}: is not an archive of ctxdb; it is left as it is")
+    (version,) = conn.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise ArchiveError(f"{path}: was made by a newer ctxdb; update ctxdb")
+
+
+def _make_tables(conn: sqlite3.Connection) -> None:
+    if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        return
+    script = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+    with archive_transaction(conn):
+        if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            return
+        for statement in script.split(";\n"):
+            if statement.strip():
+                conn.execute(statement)
+        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        conn.execute(f"PRAGMA user_version = {VERSION}")

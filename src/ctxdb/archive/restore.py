@@ -1,0 +1,157 @@
+"""Putting the files of a session back where they were, or below another folder.
+
+All or nothing: every file is written under a temporary name first. Only when all are complete do
+they get their names. A file that is already there is left alone if it has the archived bytes or
+begins with them. If any file has other bytes, nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ctxdb.archive.read import ArchiveReader, Generation, generations
+from ctxdb.errors import ArchiveError
+from ctxdb.files.identity import open_regular, pread
+
+_TEMPORARY = ".ctxdb-restoring"
+
+
+class Target(NamedTuple):
+    """An archived file, and where it goes."""
+
+    file: Generation
+    path: str
+
+
+@dataclass(slots=True)
+class Restored:
+    """What was done."""
+
+    written: list[str] = field(default_factory=list)
+    present: list[str] = field(default_factory=list)  # were there already, with these bytes
+    bytes: int = 0
+
+
+def files_of_session(
+    conn: sqlite3.Connection, session_id: str, generation: int | None = None
+) -> list[Generation]:
+    """The archived files of a session: of each the newest generation, or the one that is named."""
+    chosen: dict[str, Generation] = {}
+    for file in generations(conn, "WHERE session_id = ?", (session_id,)):
+        if generation is None or file.generation <= generation:
+            chosen[file.path] = file
+    if generation is not None and not any(f.generation == generation for f in chosen.values()):
+        raise ArchiveError(f"session {session_id} has no generation {generation} in the archive")
+    return [*chosen.values()]
+
+
+def place_below(files: Sequence[Generation], folder: str | None) -> list[Target]:
+    """Where each file goes: to its own place, or to the same place below another folder."""
+    if folder is None:
+        return [Target(file, file.open_path) for file in files]
+    return [
+        Target(file, os.path.join(folder, os.path.relpath(file.open_path, file.root)))
+        for file in files
+    ]
+
+
+def restore(conn: sqlite3.Connection, targets: Sequence[Target]) -> Restored:
+    """Write the files. Raises ArchiveError, and then nothing has been written."""
+    done = Restored()
+    reader = ArchiveReader(conn)
+    missing: list[Target] = []
+    for target in targets:
+        if _is_there(reader, target):
+            done.present.append(target.path)
+        else:
+            missing.append(target)
+    folders: list[str] = []
+    temporary: list[tuple[str, str]] = []  # temporary name, final name
+    try:
+        for target in missing:
+            folders += _make_folders(os.path.dirname(target.path))
+            aside = f"{target.path}{_TEMPORARY}"
+            temporary.append((aside, target.path))
+            done.bytes += _write(reader, target.file, aside)
+        for aside, path in temporary:
+            os.link(aside, path)  # fails if a file has come meanwhile
+            done.written.append(path)
+    except OSError as e:
+        for path in done.written:
+            with suppress(OSError):
+                os.unlink(path)
+        _remove_empty(folders, temporary)
+        raise ArchiveError(_why(e)) from e
+    except BaseException:
+        _remove_empty(folders, temporary)
+        raise
+    for aside, _ in temporary:
+        with suppress(OSError):
+            os.unlink(aside)
+    return done
+
+
+def _why(error: OSError) -> str:
+    name = os.fsdecode(error.filename2 or error.filename or "the file")
+    return f"{name.removesuffix(_TEMPORARY)}: {error.strerror or error}; nothing was restored"
+
+
+def _is_there(reader: ArchiveReader, target: Target) -> bool:
+    """Whether the file exists with the archived bytes. Raises ArchiveError if it has others."""
+    try:
+        fd = open_regular(target.path)
+    except FileNotFoundError:
+        return False
+    except OSError as e:
+        why = f"{target.path}: is in the way ({e.strerror}); nothing was restored"
+        raise ArchiveError(why) from e
+    try:
+        at = 0
+        for piece in reader.pieces(target.file):
+            if pread(fd, len(piece), at) != piece:
+                why = f"{target.path}: exists with other content; nothing was restored"
+                raise ArchiveError(f"{why}; use --to DIR")
+            at += len(piece)
+    finally:
+        os.close(fd)
+    return True
+
+
+def _make_folders(folder: str) -> list[str]:
+    """Make a folder and those above it, private; returns those that were made, topmost first."""
+    missing: list[str] = []
+    while folder and not os.path.isdir(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    missing.reverse()
+    for one in missing:
+        os.mkdir(one, 0o700)
+    return missing
+
+
+def _write(reader: ArchiveReader, file: Generation, path: str) -> int:
+    with suppress(FileNotFoundError):  # left by a restore that was killed
+        os.unlink(path)
+    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    size = 0
+    with os.fdopen(fd, "wb") as out:
+        for piece in reader.pieces(file):
+            out.write(piece)
+            size += len(piece)
+        out.flush()
+        os.fsync(out.fileno())
+    return size
+
+
+def _remove_empty(folders: Sequence[str], temporary: Sequence[tuple[str, str]]) -> None:
+    for aside, _ in temporary:
+        with suppress(OSError):
+            os.unlink(aside)
+    for folder in reversed(folders):
+        with suppress(OSError):
+            os.rmdir(folder)

@@ -1,0 +1,1 @@
+"""What keeps private things private: masking secrets."""
