@@ -215,6 +215,21 @@ def test_a_line_that_is_only_meta_belongs_to_the_turn_before_it() -> None:
     assert told(world, CAVEATS) == [("go",)]
 
 
+def test_a_prompt_that_quotes_a_caveat_is_in_its_own_turn() -> None:
+    """As an IDE's selection can, before what a person asks."""
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    t.prompt([text(CAVEAT), text("what does this mean?")])
+    t.prompt("more")
+    found = told(
+        world,
+        "SELECT m.kind, t.ordinal FROM messages m JOIN turns t ON t.id = m.turn_id"
+        " ORDER BY m.byte_start",
+    )
+    assert found == [("human", 1), ("human", 2), ("human", 3)]
+
+
 def test_a_caveat_finds_its_command_again_after_the_file_was_rewritten() -> None:
     world = World()
     t = world.session()
