@@ -10,6 +10,7 @@ Each setting is taken from the first of these that has it:
        db = "~/work/transcripts.db"
        roots = ["~/.claude/projects", "/backup/laptop/.claude/projects"]
        claude_dirs = ["~/.claude"]
+       archive = false
 
 4. the default: ``$XDG_DATA_HOME/ctxdb/ctxdb.db`` (``~/.local/share/ctxdb/ctxdb.db``), and
    ``~/.claude/projects`` with ``~/.config/claude/projects``.
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_ROOTS = ("~/.claude/projects", "~/.config/claude/projects")
-SETTINGS = ("db", "roots", "claude_dirs", "statusline")
+SETTINGS = ("db", "roots", "claude_dirs", "archive", "statusline")
 _ROOT_NAME = "projects"
 
 
@@ -43,6 +44,7 @@ class Config(NamedTuple):
     db_path: Path
     roots: tuple[str, ...]  # not Path: os.scandir returns names of the type that it was given
     given_claude_dirs: tuple[str, ...] | None = None
+    archive: bool = False  # keep the exact bytes beside the database; on unless config.toml says no
 
     @property
     def claude_dirs(self) -> tuple[str, ...]:
@@ -71,6 +73,7 @@ def load(
         db_path=_db_path(db, environ, settings, path),
         roots=_roots(roots, environ, settings, path),
         given_claude_dirs=_claude_dirs(claude_dirs, roots, environ, settings, path),
+        archive=_is_on("archive", settings, path),
     )
 
 
@@ -143,6 +146,13 @@ def _claude_dirs(
     else:
         return None
     return tuple(dict.fromkeys(str(folder) for folder in found))
+
+
+def _is_on(name: str, settings: Mapping[str, object], settings_path: Path) -> bool:
+    value = settings.get(name, True)
+    if not isinstance(value, bool):
+        raise ConfigError(settings_path, f"{name} must be true or false")
+    return value
 
 
 def _paths(name: str, settings: Mapping[str, object], settings_path: Path) -> list[Path]:

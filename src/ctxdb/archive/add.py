@@ -28,6 +28,8 @@ FRAME_BYTES = 1 << 20  # of a file in one frame, before compression
 TRANSACTION_BYTES = 16 << 20  # added before a commit
 QUIET_SECONDS = 60.0  # after which an unfinished last line is archived as it is
 CHECKSUM_BYTES = 16
+TRANSCRIPT, HISTORY, BESIDE = "transcript", "history", "beside"  # kinds of files
+GROW_BY_LINES = frozenset({TRANSCRIPT, HISTORY})  # the others are written as a whole
 
 
 class Source(NamedTuple):
@@ -35,7 +37,7 @@ class Source(NamedTuple):
 
     path: str  # os.fsdecode'd
     root: str  # the folder below which it was found
-    kind: str  # transcript, or what else it is
+    kind: str  # TRANSCRIPT, HISTORY or BESIDE
     session_id: str | None
 
 
@@ -135,7 +137,8 @@ def _add_file(batch: _Batch, source: Source) -> None:
             known = _start(batch, source, known.generation + 1)
         if known is None:
             known = _start(batch, source, 1)
-        _append(batch, known, fd, now, is_quiet=is_quiet)
+        takes_all = is_quiet or source.kind not in GROW_BY_LINES
+        _append(batch, known, fd, now, takes_all=takes_all)
     finally:
         os.close(fd)
 
@@ -190,13 +193,13 @@ def begins_with_archived(conn: sqlite3.Connection, file_id: int, fd: int) -> boo
 
 
 def _append(
-    batch: _Batch, known: ArchivedFile, fd: int, now: os.stat_result, *, is_quiet: bool
+    batch: _Batch, known: ArchivedFile, fd: int, now: os.stat_result, *, takes_all: bool
 ) -> None:
     at = known.size
     added = 0
     while data := pread(fd, FRAME_BYTES, at):
         is_last = len(data) < FRAME_BYTES
-        if is_last and not is_quiet:
+        if is_last and not takes_all:
             data = data[: data.rfind(b"\n") + 1]
         if data:
             batch.conn.execute(

@@ -16,6 +16,12 @@ from ctxdb.files.parse import tame
 from ctxdb.rows import AgentFact
 
 MAX_BYTES = 4 << 20
+INDEX_NAME = "sessions-index.json"  # in a project's folder
+
+
+def meta_path(path: str) -> str:
+    """The small file beside an agent's transcript that says what the agent is."""
+    return path.removesuffix(".jsonl") + ".meta.json"
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -37,7 +43,7 @@ def read_meta(path: str, agent_id: str, run_id: str | None) -> list[AgentFact]:
     """What is known of an agent from its file's place and from the meta.json beside it."""
     kind = "workflow" if run_id else "task"
     facts = [AgentFact(agent_id, "file", kind=kind, run_id=run_id)]
-    meta = _read(path.removesuffix(".jsonl") + ".meta.json")
+    meta = _read(meta_path(path))
     if meta:
         facts.append(
             AgentFact(
@@ -57,7 +63,7 @@ def read_meta(path: str, agent_id: str, run_id: str | None) -> list[AgentFact]:
 
 def read_sessions_index(folder: str) -> str | None:
     """The project's path, as its folder's index says."""
-    index = _read(os.path.join(folder, "sessions-index.json"))
+    index = _read(os.path.join(folder, INDEX_NAME))
     if path := text_of(index.get("originalPath")):
         return path
     entries = index.get("entries")

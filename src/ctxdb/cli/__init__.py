@@ -33,6 +33,10 @@ COMMANDS = {
     "prices import": "ctxdb.cli.prices:import_",
     "prices export": "ctxdb.cli.prices:export",
     "prices missing": "ctxdb.cli.prices:missing",
+    "archive status": "ctxdb.cli.archive:status",
+    "archive verify": "ctxdb.cli.archive:verify",
+    "archive add": "ctxdb.cli.archive:add",
+    "restore": "ctxdb.cli.restore:restore",
     "mcp": "ctxdb.cli.mcp:mcp",
     "agent install": "ctxdb.cli.agent:install",
     "agent uninstall": "ctxdb.cli.agent:uninstall",
@@ -56,6 +60,13 @@ GROUPS = {  # the help of each group
     Examples:
       ctxdb daemon start
       ctxdb daemon status
+    """,
+    "archive": """The exact bytes of every transcript, compressed, beside the database.
+
+    \b
+    Examples:
+      ctxdb archive status
+      ctxdb archive verify
     """,
     "prices": """List and change the prices of tokens. `ctxdb prices` alone lists them.
 

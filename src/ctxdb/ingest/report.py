@@ -24,6 +24,7 @@ class SyncReport:
     bad_lines: int = 0
     bytes_read: int = 0
     side_files: int = 0  # files beside the transcripts that were read: to-dos, plans, history ...
+    archived_bytes: int = 0
     seconds: float = 0.0
     rebuilt: bool = False  # the database was of an earlier version and has been made again
     missing_roots: list[str] = field(default_factory=list)

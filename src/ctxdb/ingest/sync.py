@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript
-from ctxdb.errors import LockHeld
+from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.files.walk import scan
+from ctxdb.ingest.archiving import archive_new
 from ctxdb.ingest.first_sync import build, remove_unfinished
 from ctxdb.ingest.huge_line import read_announced
 from ctxdb.ingest.old_database import replace_old
@@ -19,7 +20,7 @@ from ctxdb.ingest.run import Policy, read_found_files, start_readers
 from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
-from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
+from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_reader, open_writer
 from ctxdb.store.file_stats import load_stats
 from ctxdb.store.schema import prepare
 
@@ -54,10 +55,14 @@ def sync(
     """
     with _writing(config, say if wait else None), naming_damage(config.db_path):
         remove_unfinished(config.db_path)
-        rebuilt = replace_old_database(config, progress, busy=busy)
-        if rebuilt is not None:
-            return rebuilt
-        return _read_new_lines(config.db_path, config.roots, config.claude_dirs, progress, busy)
+        report = replace_old_database(config, progress, busy=busy)
+        if report is None:
+            report = _read_new_lines(
+                config.db_path, config.roots, config.claude_dirs, progress, busy
+            )
+        if config.archive:
+            _archive(config.db_path, report)
+        return report
 
 
 def replace_old_database(
@@ -104,6 +109,17 @@ def _read_new_lines(
         if report.lines_read > OPTIMIZE_LINES:
             _optimize(conn)
     return report
+
+
+def _archive(path: Path, report: SyncReport) -> None:
+    """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
+    try:
+        with closing(open_reader(path)) as conn:
+            added = archive_new(path, conn, utc_now())
+        report.archived_bytes = added.bytes
+        report.problems += (f"for the archive: {problem}" for problem in added.problems)
+    except (CtxdbError, OSError) as e:
+        report.problems.append(f"for the archive: {e}")
 
 
 @contextmanager

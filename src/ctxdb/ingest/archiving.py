@@ -1,0 +1,121 @@
+"""Adding to the archive what the database has read: after the rows, and apart from them.
+
+The archive notes up to which time of reading it has looked. So a sync looks only at files that were
+read since, and at those whose unfinished last line was waiting. If archiving fails (a full disk, a
+damaged archive), indexing goes on and the archive catches up later.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from ctxdb.archive.add import BESIDE, HISTORY, TRANSCRIPT, Added, Source, add_files
+from ctxdb.archive.archive_file import archive_path, open_archive
+from ctxdb.archive.seal import SEAL_BYTES, merge_frames, seal_projects
+from ctxdb.claude.side_contents import HISTORY_NAME
+from ctxdb.claude.sidecars import INDEX_NAME, meta_path
+from ctxdb.errors import ArchiveError
+
+_READ_UP_TO = "read_up_to"  # a key of `meta` in the archive: the last `last_read_at` it has seen
+_TRANSCRIPTS = (
+    "SELECT f.path, b.path_bytes, b.root, f.session_id, f.agent_id, f.last_read_at"
+    " FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
+    " WHERE f.state <> 'missing' AND f.last_read_at >= ? ORDER BY f.id"
+)
+_SIDE_FILES = (
+    "SELECT path, path_bytes, NULL, session_id, NULL, read_at FROM _side_files"
+    " WHERE kind <> 'folder' AND state IN ('ok', 'partial') AND read_at >= ? ORDER BY id"
+)
+
+
+class _ReadFile(NamedTuple):
+    path: str
+    path_bytes: bytes | None
+    root: str | None
+    session_id: str | None
+    agent_id: str | None
+    read_at: str | None
+
+    @property
+    def open_path(self) -> str:
+        return os.fsdecode(self.path_bytes or self.path)
+
+
+def archive_new(db_path: Path, conn: sqlite3.Connection, now: str) -> Added:
+    """Add what was read since the last time. Raises ArchiveError if the archive cannot be used."""
+    try:
+        with closing(open_archive(db_path)) as archive:
+            row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
+            (since,) = row or ("",)
+            read = [*map(_ReadFile._make, conn.execute(_TRANSCRIPTS, (since,)))]
+            beside = [*map(_ReadFile._make, conn.execute(_SIDE_FILES, (since,)))]
+            roots = [root for (root,) in conn.execute("SELECT DISTINCT root FROM _file_marks")]
+            sources = {source.path: source for source in _waiting(archive)}
+            for source in _sources(read, beside, [root for root in roots if root]):
+                sources[source.path] = source
+            added = add_files(archive, sources.values(), now)
+            last = max((one.read_at or "" for one in (*read, *beside)), default=since)
+            if last != since:
+                archive.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_READ_UP_TO, last))
+    except sqlite3.Error as e:
+        raise ArchiveError(f"{archive_path(db_path)}: {e}; indexing goes on without it") from e
+    return added
+
+
+def archive_all(db_path: Path, conn: sqlite3.Connection, now: str) -> Added:
+    """Look at every file again, whatever the archive has noted."""
+    with closing(open_archive(db_path)) as archive:
+        archive.execute("DELETE FROM meta WHERE key = ?", (_READ_UP_TO,))
+    return archive_new(db_path, conn, now)
+
+
+def seal(db_path: Path, now: str, *, quiet_since: str, smallest: int = SEAL_BYTES) -> int:
+    """Make the archive small; returns how many blocks were made."""
+    with closing(open_archive(db_path)) as archive:
+        merge_frames(archive, quiet_since=quiet_since)
+        return seal_projects(archive, now, quiet_since=quiet_since, smallest=smallest)
+
+
+def _waiting(archive: sqlite3.Connection) -> Iterator[Source]:
+    """Files of which the last bytes are not archived."""
+    rows = archive.execute(
+        "SELECT path, path_bytes, root, kind, session_id FROM files f WHERE has_all = 0"
+        " AND generation = (SELECT max(generation) FROM files n WHERE n.path = f.path)"
+    ).fetchall()
+    for path, path_bytes, root, kind, session_id in rows:
+        yield Source(os.fsdecode(path_bytes or path), root, kind, session_id)
+
+
+def _sources(
+    read: Iterable[_ReadFile], beside: Iterable[_ReadFile], roots: list[str]
+) -> Iterator[Source]:
+    folders: set[str] = set()
+    for file in read:
+        path, root = file.open_path, file.root or os.path.dirname(file.open_path)
+        yield Source(path, root, TRANSCRIPT, file.session_id)
+        if file.agent_id is not None:
+            if os.path.lexists(meta := meta_path(path)):
+                yield Source(meta, root, BESIDE, file.session_id)
+        elif (folder := os.path.dirname(path)) not in folders:
+            folders.add(folder)
+            if os.path.lexists(index := os.path.join(folder, INDEX_NAME)):
+                yield Source(index, root, BESIDE, None)
+    for file in beside:
+        path = file.open_path
+        kind = HISTORY if os.path.basename(path) == HISTORY_NAME else BESIDE
+        yield Source(path, _root_of(path, roots), kind, file.session_id)
+
+
+def _root_of(path: str, roots: list[str]) -> str:
+    """The root that a file is in, or the folder that holds a root, or its own folder."""
+    above = [os.path.dirname(root) for root in roots]
+    for candidates in (roots, above):
+        inside = [one for one in candidates if path.startswith(one.rstrip("/") + "/")]
+        if inside:
+            return max(inside, key=len)
+    return os.path.dirname(path)
