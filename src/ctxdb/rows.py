@@ -324,6 +324,7 @@ class Request(Row):
     is_sidechain: int = column(0)
     cost_reported_usd: float | None = column()
     lines: int = column(0)
+    is_repeated: int = column(0)
 
 
 @dataclass(slots=True, eq=False)
