@@ -111,7 +111,7 @@ def restart(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None
       ctxdb daemon restart
     """
     from ctxdb.daemon import process
-    from ctxdb.daemon.health import read
+    from ctxdb.daemon_health import read
 
     config = load(ctx.db, root, claude_dirs=claude_dir)
     last = read(config.db_path)
