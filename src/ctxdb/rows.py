@@ -165,11 +165,11 @@ class Message(Row):
     queued: str | None = working()  # text of a queued_command that a human typed
     wrapper: tuple[str, str | None] | None = working()  # (uuid, parent) of the progress line
     mentions: list[str] | None = working()  # paths of @-mentioned files
+    is_new: bool = working(False)  # a new entry, not another place of a stored one
     calls: list[ToolUse] | None = working()
     results: list[ToolUse] | None = working()
     usage: list[UsageLine] | None = working()
     facts: list[AgentFact] | None = working()
-    is_new: bool = working(False)  # a new entry, not another place of a stored one
 
     @property
     def is_wrapped(self) -> bool:
