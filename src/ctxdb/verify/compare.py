@@ -1,14 +1,19 @@
-"""Two databases made from the same lines must say the same.
+"""Compare two databases that were made from the same lines: they must hold the same rows.
 
-Rows are found again by what they are (an entry by its place, a turn by session and ordinal, a
-request by its key), never by their numbers; then every column must agree, numbers of other rows by
-the rows they stand for. What only says how the data came in is left out.
+A row of one database is found in the other by its key (an entry by its place, a turn by session and
+ordinal, a request by its key), never by its id. Then every column must be equal, those of the
+bookkeeping table beside it too. An id of another row is equal if both ids mean the same row.
+Columns that say when and how the data came in are ignored.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctxdb.columns import Row
+from ctxdb.columns import columns as row_columns
+from ctxdb.rows import Event, Message, MessageCopy, ToolUse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,19 +22,17 @@ if TYPE_CHECKING:
     from ctxdb.verify.report import VerifyReport
 
 
-Row = tuple[Any, ...]
-
-
 class Table(NamedTuple):
-    """How rows of a table are found again, and which of them belong to a session or file."""
+    """How rows of a table are found in the other database, and which rows are compared."""
 
     name: str
-    key: tuple[str, ...]  # columns that name a row; none: rows are only counted as equal
-    scope: str  # the column that says whose it is
+    key: tuple[str, ...]  # columns that name a row; empty: equal rows are counted
+    scope: str  # the column that names the row's session or file
     ignored: tuple[str, ...] = ()
+    bookkeeping: type[Row] | None = None  # compare the table beside it too; rows.py has its columns
 
 
-# In this order: rows can be named by rows of the tables before.
+# In this order: a key can name rows of the tables before it.
 TABLES = (
     Table(
         "source_files",
@@ -39,18 +42,27 @@ TABLES = (
     ),
     Table("projects", ("path",), "id"),
     Table("sessions", ("id",), "id", ("source_deleted_at",)),
-    Table("events", ("source_file_id", "byte_start"), "source_file_id"),
-    # Whose it is and where it stands first; the turn it belongs to when turns are known.
-    Table("messages", ("source_file_id", "byte_start"), "source_file_id"),
+    Table("events", ("source_file_id", "byte_start"), "source_file_id", bookkeeping=Event),
+    Table("messages", ("source_file_id", "byte_start"), "source_file_id", bookkeeping=Message),
     Table("turns", ("session_id", "ordinal"), "source_file_id"),
-    Table("message_copies", ("source_file_id", "byte_start"), "source_file_id"),
-    Table("tool_uses", ("tool_use_id", "message_id", "result_message_id"), "session_id"),
+    Table(
+        "message_copies",
+        ("source_file_id", "byte_start"),
+        "source_file_id",
+        bookkeeping=MessageCopy,
+    ),
+    Table(
+        "tool_uses",
+        ("tool_use_id", "message_id", "result_message_id"),
+        "session_id",
+        bookkeeping=ToolUse,
+    ),
     Table("agents", ("session_id", "agent_id"), "session_id"),
     Table("usage", ("request_key",), "session_id"),
     Table("files_touched", (), "session_id"),
     Table("git_operations", (), "session_id"),
     Table("line_counts", (), "source_file_id"),
-    # When a session first had an entry of its own is kept only where a tie needed it.
+    # first_unshared_at depends on the order of arrival: it is filled only if a tie needed it.
     Table("_shared_sessions", (), "session_id", ("first_unshared_at",)),
     Table("ingest_errors", (), "source_file_id", ("seen_at",)),
 )  # fmt: skip
@@ -140,10 +152,16 @@ class Comparison:
         pairs = f"temp.of_{name} o JOIN second.{name} s ON s.id = o.second"
         pairs += f" JOIN main.{name} f ON f.id = o.first"
         columns = [column for column in self._columns(table) if column not in table.key]
-        differing = " || ".join(
-            f"iif(f.\"{column}\" IS {self._in_first(column)}, '', ' {column}')"
-            for column in columns
-        )
+        tests = [(column, f'f."{column}" IS {self._in_first(column)}') for column in columns]
+        if (kind := table.bookkeeping) is not None:
+            for alias, schema in (("f", "main"), ("s", "second")):
+                pairs += (
+                    f" LEFT JOIN {schema}.{kind.beside} {alias}b"
+                    f" ON {alias}b.{kind.beside_key} = {alias}.id"
+                )
+            beside = row_columns(kind, kind.beside)
+            tests += [(f"{kind.beside}.{one}", f'fb."{one}" IS sb."{one}"') for one in beside]
+        differing = " || ".join(f"iif({test}, '', ' {column}')" for column, test in tests)
         scope = self._scope(table)
         self._tell(
             f"SELECT {what}, ({differing}) AS differing FROM {pairs}"
