@@ -41,7 +41,7 @@ def views(tree: Tree, folder: Path, megabytes: int) -> None:
 
 
 def _cut(path: Path) -> None:
-    """Keep the first requests and the lines that told of them."""
+    """Keep the first requests and the lines that report them."""
     with closing(sqlite3.connect(path)) as conn, conn:
         conn.execute(
             "DELETE FROM usage WHERE id NOT IN (SELECT id FROM usage ORDER BY id LIMIT ?)",

@@ -14,9 +14,8 @@ from ctxdb.claude.stored_data import worktree_origin
 from ctxdb.columns import columns, insert_sql, values_of
 from ctxdb.rows import Session
 from ctxdb.rules.paths import located
-from ctxdb.settle.projects import project_of
 from ctxdb.settle.relations import relation_of
-from ctxdb.settle.session_facts import SessionFacts, Summary, read_facts
+from ctxdb.settle.session_facts import SessionFacts, Summary, project_of, read_facts
 from ctxdb.settle.snapshots import rewrite_snapshots
 
 # Commands that say nothing of what a session is about: the first prompt is what comes after them.

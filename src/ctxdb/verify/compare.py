@@ -18,8 +18,8 @@ from ctxdb.rows import Event, Message, MessageCopy, ToolUse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctxdb.verify.differences import VerifyReport
     from ctxdb.verify.reach import Reach
-    from ctxdb.verify.report import VerifyReport
 
 
 class Table(NamedTuple):
@@ -66,7 +66,7 @@ TABLES = (
     Table("_shared_sessions", (), "session_id", ("first_unshared_at",)),
     Table("ingest_errors", (), "source_file_id", ("seen_at",)),
 )  # fmt: skip
-# Columns that hold the number of a row, and of which table.
+# Columns that hold the id of a row, and the table of that row.
 NUMBERS = {
     "source_file_id": "source_files",
     "project_id": "projects",
@@ -81,7 +81,7 @@ _SHOWN = 5  # of each table and kind
 
 
 class Comparison:
-    """Compares `second` with what the first database says of the same lines."""
+    """Compares the attached database `second` with the main one."""
 
     def __init__(self, conn: sqlite3.Connection, wanted: Reach, report: VerifyReport) -> None:
         self.conn = conn
@@ -115,7 +115,7 @@ class Comparison:
         return [name for _, name, *_ in found if name not in left_out or name in table.key]
 
     def _in_first(self, column: str) -> str:
-        """A column of the second database, as the first one would write it."""
+        """A column of the second database, with the ids of the first one."""
         table = NUMBERS.get(column)
         name = f's."{column}"'
         return f"(SELECT first FROM temp.of_{table} WHERE second = {name})" if table else name
@@ -124,7 +124,7 @@ class Comparison:
         """Which rows of the first database must be in the second."""
         if self.is_whole:
             return "1"
-        if table.name == "projects":  # one session that is left out may have named it otherwise
+        if table.name == "projects":  # a session that is left out may have given it another name
             return (
                 "NOT EXISTS (SELECT 1 FROM main.sessions o WHERE o.project_id = f.id"
                 " AND o.id NOT IN (SELECT id FROM temp.whole_sessions))"
@@ -171,7 +171,7 @@ class Comparison:
         self._tell(
             f"SELECT {what} FROM main.{name} f WHERE {scope}"
             f" AND NOT EXISTS (SELECT 1 FROM temp.of_{name} WHERE first = f.id)",
-            lambda what: f"{name} {what}: no line tells of this row",
+            lambda what: f"{name} {what}: no line says this",
         )
         what = _named(table, "second", "s")
         if self.is_whole or name != "projects":
@@ -184,7 +184,7 @@ class Comparison:
         self.report.rows_made_again += rows
 
     def _compare_all(self, table: Table) -> None:
-        """Rows without a name of their own: each must be there as often as in the other."""
+        """Compare rows without a key: each must be in both databases the same number of times."""
         name = table.name
         columns = self._columns(table)
         own = ", ".join(f'f."{column}"' for column in columns)
@@ -196,7 +196,7 @@ class Comparison:
         )
         second = f"SELECT {other}, count(*) FROM second.{name} s GROUP BY {by}"
         for sql, why in (
-            (f"{first} EXCEPT {second}", "no line tells of this row, or of so many"),
+            (f"{first} EXCEPT {second}", "no line says this, or not so often"),
             (f"{second} EXCEPT {first}", "the row is missing"),
         ):
             self._tell(sql, _saying(name, why))
@@ -204,7 +204,7 @@ class Comparison:
         self.report.rows_made_again += rows
 
     def _compare_words(self, table: str, index: str) -> None:
-        """The full text: as many words of each row, and all the same words where all is there."""
+        """Compare the full text: how many words each row has, and which if all is compared."""
         self._tell(
             f"SELECT o.first FROM temp.of_{table} o"
             f" LEFT JOIN main.{index}_docsize f ON f.id = o.first"
@@ -227,7 +227,7 @@ class Comparison:
             self.conn.execute(f"DROP TABLE temp.words_{schema}")
 
     def _tell(self, sql: str, say: Callable[..., str]) -> None:
-        """Each row that a query finds is a difference."""
+        """Report each row that a query finds as a difference."""
         for n, row in enumerate(self.conn.execute(sql)):
             if n < _SHOWN:
                 self.report.differ(say(*row))

@@ -1,9 +1,9 @@
-"""Line by line: every line of every transcript is accounted for, and its row says the same.
+"""Compare line by line: every line is accounted for, and its row says what the line says.
 
 Each transcript that is still there is read again from its first byte up to the saved offset. For
-each file, lines = stored + copies + skipped + bad must hold, by a fresh count; every message, copy
-and event must stand where its row says and say the same; every tool call, result and usage line of
-it must be there.
+each file, lines = stored + copies + skipped + bad must hold by a new count. Every message, copy and
+event must be at the place that its row names, and say the same. Every tool call, result and usage
+line of it must be in the database.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from ctxdb.ingest.line_reader import FilePlace, read_chunk
 from ctxdb.rows import Message, SourceFile, ToolUse, UsageLine
 from ctxdb.rules.chunk import Chunk
 from ctxdb.store.insert import load
-from ctxdb.verify.report import VerifyReport
+from ctxdb.verify.differences import VerifyReport
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
 
 
-# Columns that follow from other lines too: the second database says whether they are right.
+# Columns that depend on other lines too: the comparison with a second database checks them.
 _NOT_BY_LINE = ("id", "turn_id", "parent_uuid", "source_file_id", "session_id", "agent_id")
 _BY_LINE = tuple(name for name in columns(Message) if name not in _NOT_BY_LINE)
 _TOLD = tuple(name for name in columns(UsageLine) if name not in ("message_id", "request_key"))
 
 
 def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
-    """Whether a file's lines, as far as they are stored, say what they said.
+    """Whether the stored lines of a file say what they said when they were read.
 
-    A row that a person has deleted by hand says nothing of the file: it must not come back.
+    A row that a person has deleted is no difference: it must not come back.
     """
     check = LineCheck(conn, progress, rows_may_lack=True)
     for file in load(conn, SourceFile, "WHERE t.id = ?", (file_id,)):
@@ -54,7 +54,7 @@ class LineCheck:
         self.progress = progress
         self.rows_may_lack = rows_may_lack
         self.report = VerifyReport()
-        self.read: dict[int, int] = {}  # the files that are as they were read, up to which offset
+        self.read: dict[int, int] = {}  # unchanged files, each with its offset
 
     def run(self, roots: tuple[str, ...] | None) -> None:
         """Compare every file below the roots, or every file."""
@@ -104,7 +104,7 @@ class LineCheck:
 
     def _read(self, fd: int, file: SourceFile, counts: Counter[str]) -> bool:
         """Read the file up to its offset and compare; False when the offset cannot be right."""
-        # A huge line that ended a process is not parsed, though it might go well this time.
+        # A huge line that ended a process is never parsed again, even if it might work this time.
         passed_over = {
             start
             for (start,) in self.conn.execute(
@@ -237,7 +237,7 @@ class LineCheck:
     def _compare_half(
         self, sql: str, half: ToolUse, message_id: int, said: tuple[Any, ...], where: str
     ) -> None:
-        """A call or result must have a row, which says the same if it is of this message."""
+        """A call or result must have a row. If the row is of this message, it must say the same."""
         self.report.rows_compared += 1
         found = self.conn.execute(sql, (half.tool_use_id, message_id)).fetchone()
         if found is None:
@@ -252,7 +252,7 @@ class LineCheck:
             self.report.differ(what)
 
     def _invariants(self) -> None:
-        """What must hold over the whole database, whatever files are left."""
+        """Check what must be true in the whole database, even if files are gone."""
         for text, sql in _INVARIANTS:
             (wrong,) = self.conn.execute(sql).fetchone()
             if wrong:
@@ -270,7 +270,7 @@ _RESULT = (
 
 
 def _is_side(line: Message) -> bool:
-    """Whether a line's agent is named by the root of its sidechain, which other lines may be."""
+    """Whether a line's agent is named after the first line of its sidechain, another line."""
     return line.agent_id is not None and line.agent_id.startswith("side-")
 
 
@@ -288,7 +288,7 @@ _INVARIANTS = (
         ),
     ),
     (
-        "uuids stand in more than one message",
+        "uuids are in more than one message",
         (
             "SELECT count(*) FROM (SELECT 1 FROM messages WHERE length(uuid) = 36"
             " GROUP BY uuid HAVING count(*) > 1)"
