@@ -42,6 +42,7 @@ CREATE TABLE sessions (
 CREATE INDEX sessions_project_id ON sessions(project_id);
 CREATE INDEX sessions_parent_session_id ON sessions(parent_session_id);
 CREATE INDEX sessions_started_at ON sessions(started_at DESC, id);
+CREATE INDEX sessions_slug ON sessions(slug) WHERE slug IS NOT NULL;
 CREATE INDEX sessions_present ON sessions(id) WHERE source_deleted_at IS NULL;
 
 -- Sessions whose entries are in other sessions too.
@@ -317,6 +318,10 @@ CREATE INDEX tool_uses_duration ON tool_uses(name, duration_ms, status, started_
 CREATE INDEX tool_uses_failed_turn ON tool_uses(turn_id) WHERE status = 'error';
 CREATE INDEX tool_uses_failed_session ON tool_uses(session_id) WHERE status = 'error';
 
+-- Calls that change to-do lists and plans: 2 % of the calls.
+CREATE INDEX tool_uses_lists ON tool_uses(session_id) WHERE name = 'TodoWrite' OR name = 'TaskCreate' OR name = 'TaskUpdate' OR name = 'ExitPlanMode';
+CREATE INDEX tool_uses_result_path ON tool_uses(id) WHERE result_path IS NOT NULL;
+
 -- What a result says that is needed again when its call comes later or changes; only where it says something.
 CREATE TABLE _tool_results (
   tool_id INTEGER PRIMARY KEY, -- the call
@@ -324,7 +329,9 @@ CREATE TABLE _tool_results (
   file_path TEXT, -- file that the result names
   file_operation TEXT, -- create or write, where the result says so
   file_lines_added INTEGER, -- lines added, by the result's patch
-  file_lines_removed INTEGER -- lines removed, by the result's patch
+  file_lines_removed INTEGER, -- lines removed, by the result's patch
+  plan TEXT, -- the plan that the result of ExitPlanMode repeats
+  line_text TEXT -- the text of the line itself, where result_text was read from the file that the output was saved to
 );
 
 -- Messages that repeat a call or a result that tool_uses has from an earlier message.
@@ -441,6 +448,108 @@ CREATE TABLE _usage_lines (
 ) WITHOUT ROWID;
 CREATE INDEX _usage_lines_request_key ON _usage_lines(request_key);
 
+-- To-dos: the latest state of every to-do of a session, from TodoWrite, TaskCreate and TaskUpdate calls and from the files in todos/ and tasks/.
+CREATE TABLE todos (
+  id INTEGER PRIMARY KEY, -- surrogate key
+  session_id TEXT NOT NULL, -- its session; one that only a file names need not be in the database
+  agent_id TEXT, -- agent whose to-do it is, NULL for the main thread
+  turn_id INTEGER REFERENCES turns(id), -- the human request in which it got this state; NULL when only a file says so
+  item_id TEXT, -- its number, where it has one; items of TodoWrite have none and are known by their text
+  subject TEXT, -- what is to do; NULL when only a change of its state is known
+  description TEXT, -- more about it
+  status TEXT NOT NULL, -- as written: pending, in_progress, completed, deleted ...; dropped when it was unfinished and is missing from a later list
+  created_at TEXT, -- when it first appeared
+  updated_at TEXT, -- when it got this state
+  source TEXT NOT NULL CHECK (source = 'TodoWrite' OR source = 'TaskCreate' OR source = 'file') -- what says so: TodoWrite, TaskCreate (and TaskUpdate) or file
+);
+CREATE UNIQUE INDEX todos_key ON todos(session_id, coalesce(agent_id, ''), coalesce(item_id, ''), iif(item_id IS NULL, subject, ''));
+CREATE INDEX todos_turn_id ON todos(turn_id);
+CREATE INDEX todos_updated_at ON todos(updated_at DESC, id DESC);
+
+-- Prompts in the order they were typed, by history.jsonl: one row per line. It goes back further than the transcripts, which Claude Code deletes.
+CREATE TABLE history (
+  id INTEGER PRIMARY KEY, -- surrogate key
+  timestamp TEXT, -- when it was typed, UTC
+  project_path TEXT, -- folder it was typed in
+  session_id TEXT, -- session it was typed in; need not be in the database, and files of 2025 do not say it
+  prompt TEXT NOT NULL, -- what was typed, with placeholders for what was pasted
+  pasted_bytes INTEGER NOT NULL DEFAULT 0, -- size of what was pasted; the contents are not kept
+  turn_id INTEGER REFERENCES turns(id) -- the turn it became; NULL when no transcript has it
+);
+CREATE INDEX history_session_id ON history(session_id);
+CREATE INDEX history_turn_id ON history(turn_id);
+CREATE INDEX history_timestamp ON history(timestamp);
+CREATE INDEX history_lost ON history(timestamp DESC, id DESC) WHERE turn_id IS NULL;
+
+-- What tells the lines of history.jsonl apart, and by what they are matched: one row per row of history.
+CREATE TABLE _history_lines (
+  history_id INTEGER PRIMARY KEY, -- the row
+  line_hash INTEGER NOT NULL, -- hash of the line's bytes
+  nth INTEGER NOT NULL, -- how many equal lines came before it in its file
+  text_hash INTEGER NOT NULL -- hash of the prompt with what was pasted, white space folded
+);
+CREATE UNIQUE INDEX _history_lines_identity ON _history_lines(line_hash, nth);
+CREATE INDEX _history_lines_text_hash ON _history_lines(text_hash);
+
+-- Where lines of history.jsonl are: a copy of the file adds places, not rows.
+CREATE TABLE _history_places (
+  side_file_id INTEGER NOT NULL, -- the file
+  byte_start INTEGER NOT NULL, -- where the line begins
+  history_id INTEGER NOT NULL, -- the row
+  PRIMARY KEY (side_file_id, byte_start)
+) WITHOUT ROWID;
+CREATE INDEX _history_places_history_id ON _history_places(history_id);
+
+-- Turns as lines of history.jsonl are matched with them; filled when there are such lines.
+CREATE TABLE _turn_texts (
+  turn_id INTEGER PRIMARY KEY, -- the turn
+  session_id TEXT NOT NULL, -- its session
+  project_path TEXT, -- the folder that the session began in
+  started_at TEXT, -- when it began
+  ordinal INTEGER NOT NULL, -- its number in the session
+  text_hash INTEGER NOT NULL -- as _history_lines.text_hash
+);
+CREATE INDEX _turn_texts_session_id ON _turn_texts(session_id);
+CREATE INDEX _turn_texts_text_hash ON _turn_texts(text_hash);
+
+-- Plans: one row per text that a session proposed or began with, and one per file in plans/ that no session has the text of.
+CREATE TABLE plans (
+  id INTEGER PRIMARY KEY, -- surrogate key
+  session_id TEXT, -- session that made the plan or began with it; of a file, the first session with its slug; NULL when there is none
+  slug TEXT, -- the session's nickname, which is also the name of the file
+  path TEXT, -- the file that the plan was saved to
+  text TEXT NOT NULL, -- the plan, as Markdown
+  updated_at TEXT, -- when this text was last given
+  source TEXT NOT NULL CHECK (source = 'ExitPlanMode' OR source = 'planContent' OR source = 'file') -- what says so: ExitPlanMode (the plan was proposed), planContent (the session began with it) or file
+);
+CREATE INDEX plans_session_id ON plans(session_id);
+CREATE INDEX plans_slug ON plans(slug);
+CREATE INDEX plans_updated_at ON plans(updated_at DESC, id DESC);
+
+-- Files beside the transcripts: todos/, tasks/, plans/, history.jsonl and saved outputs of tools. What was read of each, and how it looked then.
+CREATE TABLE _side_files (
+  id INTEGER PRIMARY KEY, -- surrogate key
+  path TEXT NOT NULL UNIQUE, -- full path; bytes that are not UTF-8 are written as \xNN
+  path_bytes BLOB, -- the path's bytes when they are not UTF-8
+  kind TEXT NOT NULL, -- todos, task, plan, history, result (saved output of a tool) or folder (one that cannot be listed)
+  session_id TEXT, -- session that its name or place tells
+  agent_id TEXT, -- agent that its name tells
+  slug TEXT, -- name of a plan
+  stat BLOB, -- device, inode, size and times when it was read, packed; NULL when it is to be read in any case
+  size INTEGER, -- size in bytes
+  "offset" INTEGER NOT NULL DEFAULT 0, -- of history.jsonl: bytes read, always just after a newline
+  mark BLOB, -- of history.jsonl: hash of the first bytes and of the last bytes before offset
+  lines INTEGER NOT NULL DEFAULT 0, -- of history.jsonl: lines read
+  bad_lines INTEGER NOT NULL DEFAULT 0, -- of history.jsonl: lines that could not be read
+  state TEXT NOT NULL, -- ok, partial (an unfinished last line waits), unreadable or missing
+  problem TEXT, -- what is wrong with it
+  read_at TEXT, -- when it was last read
+  at TEXT, -- when its contents were written
+  content BLOB -- what was read: items as JSON, the text of a plan, a compressed output
+);
+CREATE INDEX _side_files_session_id ON _side_files(session_id);
+CREATE INDEX _side_files_slug ON _side_files(slug) WHERE slug IS NOT NULL;
+
 -- Prices per million tokens, dated and tiered.
 CREATE TABLE prices (
   id INTEGER PRIMARY KEY, -- surrogate key
@@ -551,6 +660,10 @@ CREATE TABLE _schema_docs (
 CREATE VIRTUAL TABLE messages_fts USING fts5(text, thinking, content="messages", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE tool_uses_fts USING fts5(target, input, searched_text, content="tool_uses", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
 
+CREATE VIRTUAL TABLE todos_fts USING fts5(subject, description, content="todos", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE plans_fts USING fts5(text, content="plans", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE history_fts USING fts5(prompt, content="history", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
+
 -- The batch that adds rows adds them to the full text too (one statement is three times as fast as a
 -- trigger per row). Changes and removals are rare and go through triggers. Messages without text are
 -- in it too: FTS5's integrity-check compares the number of rows.
@@ -567,6 +680,38 @@ END;
 CREATE TRIGGER tool_uses_fts_au AFTER UPDATE OF name, target, input, result_text ON tool_uses WHEN old.target IS NOT new.target OR old.input IS NOT new.input OR old.searched_text IS NOT new.searched_text BEGIN
   INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, searched_text) VALUES ('delete', old.id, old.target, old.input, old.searched_text);
   INSERT INTO tool_uses_fts(rowid, target, input, searched_text) VALUES (new.id, new.target, new.input, new.searched_text);
+END;
+
+-- To-dos, plans and history have few rows: triggers keep their full text in step.
+CREATE TRIGGER todos_fts_ai AFTER INSERT ON todos BEGIN
+  INSERT INTO todos_fts(rowid, subject, description) VALUES (new.id, new.subject, new.description);
+END;
+CREATE TRIGGER todos_fts_ad AFTER DELETE ON todos BEGIN
+  INSERT INTO todos_fts(todos_fts, rowid, subject, description) VALUES ('delete', old.id, old.subject, old.description);
+END;
+CREATE TRIGGER todos_fts_au AFTER UPDATE OF subject, description ON todos WHEN old.subject IS NOT new.subject OR old.description IS NOT new.description BEGIN
+  INSERT INTO todos_fts(todos_fts, rowid, subject, description) VALUES ('delete', old.id, old.subject, old.description);
+  INSERT INTO todos_fts(rowid, subject, description) VALUES (new.id, new.subject, new.description);
+END;
+CREATE TRIGGER plans_fts_ai AFTER INSERT ON plans BEGIN
+  INSERT INTO plans_fts(rowid, text) VALUES (new.id, new.text);
+END;
+CREATE TRIGGER plans_fts_ad AFTER DELETE ON plans BEGIN
+  INSERT INTO plans_fts(plans_fts, rowid, text) VALUES ('delete', old.id, old.text);
+END;
+CREATE TRIGGER plans_fts_au AFTER UPDATE OF text ON plans WHEN old.text IS NOT new.text BEGIN
+  INSERT INTO plans_fts(plans_fts, rowid, text) VALUES ('delete', old.id, old.text);
+  INSERT INTO plans_fts(rowid, text) VALUES (new.id, new.text);
+END;
+CREATE TRIGGER history_fts_ai AFTER INSERT ON history BEGIN
+  INSERT INTO history_fts(rowid, prompt) VALUES (new.id, new.prompt);
+END;
+CREATE TRIGGER history_fts_ad AFTER DELETE ON history BEGIN
+  INSERT INTO history_fts(history_fts, rowid, prompt) VALUES ('delete', old.id, old.prompt);
+END;
+CREATE TRIGGER history_fts_au AFTER UPDATE OF prompt ON history WHEN old.prompt IS NOT new.prompt BEGIN
+  INSERT INTO history_fts(history_fts, rowid, prompt) VALUES ('delete', old.id, old.prompt);
+  INSERT INTO history_fts(rowid, prompt) VALUES (new.id, new.prompt);
 END;
 
 -- The names under which a model's price is looked for, nearest first.
@@ -680,6 +825,10 @@ CREATE TRIGGER tool_uses_bookkeeping_ad AFTER DELETE ON tool_uses BEGIN
 END;
 CREATE TRIGGER events_bookkeeping_ad AFTER DELETE ON events BEGIN
   DELETE FROM _event_lines WHERE event_id = OLD.id;
+END;
+CREATE TRIGGER history_bookkeeping_ad AFTER DELETE ON history BEGIN
+  DELETE FROM _history_lines WHERE history_id = OLD.id;
+  DELETE FROM _history_places WHERE history_id = OLD.id;
 END;
 CREATE TRIGGER source_files_bookkeeping_ad AFTER DELETE ON source_files BEGIN
   DELETE FROM _file_marks WHERE source_file_id = OLD.id;

@@ -1,6 +1,6 @@
 -- How much of the prompts came from the cache, and what did that save, by project and model?
 --   project (text): name of the project
---   path (path, about): its folder
+--   repo_path (path, about): its folder; worktrees are included
 --   model (text): the model, as transcripts write it
 --   requests (number): billed requests
 --   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
@@ -15,7 +15,7 @@
 --   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query cache_efficiency --since 30d
-SELECT p.name AS project, p.path, model, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
+SELECT n.project, p.repo_path, model, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
   sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
   sum(cache_read_tokens) AS cache_read_tokens,
   round(sum(cache_read_tokens) * 1.0 / nullif(sum(input_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens), 0), 4) AS read_from_cache,
@@ -30,5 +30,6 @@ FROM (
 ) u
 LEFT JOIN sessions s ON s.id = u.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-GROUP BY p.id, model
-ORDER BY saved_usd DESC, p.path, model
+LEFT JOIN _project_names n ON n.repo_path = p.repo_path
+GROUP BY p.repo_path, model
+ORDER BY saved_usd DESC, p.repo_path, model

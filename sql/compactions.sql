@@ -24,7 +24,7 @@ SELECT m.timestamp, p.name AS project, CASE m.subtype WHEN 'compact_boundary' TH
     SELECT c.text FROM messages c WHERE c.parent_uuid = m.uuid AND c.kind = 'compact_summary' AND (c.session_id IS m.session_id OR length(c.uuid) = 36)
     ORDER BY c.id LIMIT 1
   ) END AS summary,
-  s.title, m.session_id, m.turn_id, m.id AS message_id
+  coalesce(s.title, '(untitled)') AS title, m.session_id, m.turn_id, m.id AS message_id
 FROM (
   SELECT *, coalesce(json_extract(data, '$.compactMetadata'), json_extract(data, '$.microcompactMetadata'), '{}') AS meta
   FROM messages

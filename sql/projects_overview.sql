@@ -1,6 +1,7 @@
 -- What are the projects: sessions, days active, tokens, cost, files changed and last activity of each?
---   project (text): name of the project; worktrees have the name of their repository
---   path (path, about): the folder in which its sessions began
+--   project (text): name of the project; if several projects have this name, with the folders above it
+--   repo_path (path, about): its folder
+--   worktrees (number): worktrees of it in which sessions began; all counts include them
 --   sessions (number): sessions; with --since or --until, the sessions that were active in that period, and all other counts are of that period
 --   turns (number): human requests
 --   days_active (number): local days with a billed request or a human request
@@ -8,6 +9,8 @@
 --   lines_added (number): lines added to these files
 --   lines_removed (number): lines removed
 --   commits (number): commits made
+--   active_seconds (seconds): how long the agent worked on these requests
+--   estimated_seconds (seconds, detail): how much of active_seconds is estimated, because the client did not report the time
 --   requests (number): billed requests, including those of subagents
 --   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
 --   requests_not_final (number, detail): requests among these whose output count is only a lower bound
@@ -16,25 +19,31 @@
 --   cost_usd (money, always): cost in USD; NULL if no request has a price
 --   first_active_at (time, detail): first message of these sessions
 --   last_active_at (time): last message of these sessions; newest first
---   repo_path (path): the folder of the repository, if path is one of its worktrees
---   project_id (id, detail): the project
--- filters: since=sessions.ended_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,last_active_at until=sessions.started_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,first_active_at project=project_id
+-- filters: since=sessions.ended_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,last_active_at until=sessions.started_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,first_active_at project=projects.id human=sessions.id,turns.session_id,git_operations.session_id,files_touched.session_id,usage.session_id,_costs.session_id
 -- example: ctxdb query projects_overview
-SELECT p.name AS project, p.path, coalesce(s.sessions, 0) AS sessions, coalesce(s.turns, 0) AS turns, coalesce(d.days_active, 0) AS days_active,
+SELECT n.project, p.repo_path, n.worktrees, coalesce(s.sessions, 0) AS sessions, coalesce(s.turns, 0) AS turns, coalesce(d.days_active, 0) AS days_active,
   coalesce(f.files_changed, 0) AS files_changed, coalesce(f.lines_added, 0) AS lines_added, coalesce(f.lines_removed, 0) AS lines_removed,
-  coalesce(s.commits, 0) AS commits, coalesce(s.requests, 0) AS requests, coalesce(s.requests_unpriced, 0) AS requests_unpriced,
+  coalesce(s.commits, 0) AS commits, round(coalesce(s.active_ms, 0) / 1000.0, 1) AS active_seconds, round(coalesce(s.estimated_ms, 0) / 1000.0, 1) AS estimated_seconds,
+  coalesce(s.requests, 0) AS requests, coalesce(s.requests_unpriced, 0) AS requests_unpriced,
   coalesce(s.requests_not_final, 0) AS requests_not_final, coalesce(s.total_tokens, 0) AS total_tokens,
   coalesce(s.output_tokens, 0) AS output_tokens,
   CASE WHEN s.requests IS NULL THEN 0.0 ELSE s.cost / 1e12 END AS cost_usd,
-  s.first_active_at, s.last_active_at, p.repo_path, p.id AS project_id
-FROM projects p
+  s.first_active_at, s.last_active_at
+FROM (SELECT DISTINCT repo_path FROM projects) p
+LEFT JOIN _project_names n ON n.repo_path = p.repo_path
 LEFT JOIN (
-  SELECT s.project_id, count(*) AS sessions, sum((SELECT count(*) FROM turns t WHERE t.session_id = s.id)) AS turns,
-    sum((SELECT count(*) FROM git_operations g WHERE g.session_id = s.id AND g.kind = 'commit')) AS commits,
+  SELECT p.repo_path, count(*) AS sessions, sum(t.turns) AS turns, sum(t.active_ms) AS active_ms, sum(t.estimated_ms) AS estimated_ms,
+    sum(g.commits) AS commits,
     min(s.started_at) AS first_active_at, max(s.ended_at) AS last_active_at,
     sum(c.requests) AS requests, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final,
     sum(c.total_tokens) AS total_tokens, sum(c.output_tokens) AS output_tokens, sum(c.cost) AS cost
   FROM sessions s
+  JOIN projects p ON p.id = s.project_id
+  LEFT JOIN (
+    SELECT session_id, count(*) AS turns, sum(active_ms) AS active_ms, sum(active_ms) FILTER (WHERE agent_ms IS NULL) AS estimated_ms
+    FROM turns GROUP BY session_id
+  ) t ON t.session_id = s.id
+  LEFT JOIN (SELECT session_id, count(*) AS commits FROM git_operations WHERE kind = 'commit' GROUP BY session_id) g ON g.session_id = s.id
   LEFT JOIN (
     SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
       sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
@@ -42,21 +51,23 @@ LEFT JOIN (
     FROM _costs
     GROUP BY session_id
   ) c ON c.session_id = s.id
-  GROUP BY s.project_id
-) s ON s.project_id = p.id
+  GROUP BY p.repo_path
+) s ON s.repo_path = p.repo_path
 LEFT JOIN (
-  SELECT s.project_id, count(DISTINCT d.day) AS days_active
+  SELECT p.repo_path, count(DISTINCT d.day) AS days_active
   FROM (
     SELECT session_id, date(started_at, 'localtime') AS day FROM turns
     UNION SELECT session_id, date(timestamp, 'localtime') FROM usage -- UNION keeps each day once; a session has few days
   ) d
   JOIN sessions s ON s.id = d.session_id
-  GROUP BY s.project_id
-) d ON d.project_id = p.id
+  JOIN projects p ON p.id = s.project_id
+  GROUP BY p.repo_path
+) d ON d.repo_path = p.repo_path
 LEFT JOIN (
-  SELECT project_id, count(DISTINCT path) AS files_changed, sum(lines_added) AS lines_added, sum(lines_removed) AS lines_removed
-  FROM files_touched
-  WHERE succeeded = 1 AND operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
-  GROUP BY project_id
-) f ON f.project_id = p.id
-ORDER BY s.last_active_at DESC, p.path
+  SELECT p.repo_path, count(DISTINCT f.path) AS files_changed, sum(f.lines_added) AS lines_added, sum(f.lines_removed) AS lines_removed
+  FROM files_touched f
+  JOIN projects p ON p.id = f.project_id
+  WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
+  GROUP BY p.repo_path
+) f ON f.repo_path = p.repo_path
+ORDER BY s.last_active_at DESC, p.repo_path

@@ -1,9 +1,9 @@
--- Which sessions continue which: resumed, forked and cleared sessions, as chains from the first one?
+-- Which sessions continue which: resumed, forked and cleared sessions, and plans that were carried out, as chains from the first one?
 --   root_session_id (id, detail): the first known session of the chain
 --   depth (number): 0 for the root, 1 for the sessions that continue it, and so on
 --   session_id (id, always): the session
 --   parent_session_id (id, detail): the session that it continues, which may be missing from the database
---   relation (text): how it continues the other: resume, fork or clear; NULL for a root
+--   relation (text): how it continues the other: resume, fork, clear or plan (it carries out a plan that the other made); NULL for a root
 --   project (text): name of the project
 --   title (text, about): its title
 --   started_at (time): when it began
@@ -24,7 +24,7 @@ WITH RECURSIVE lineage AS (
   WHERE l.depth < 1000
 )
 SELECT l.root_session_id, l.depth, l.session_id, s.parent_session_id, s.relation, p.name AS project,
-  s.title, s.started_at, s.ended_at,
+  coalesce(s.title, '(untitled)') AS title, s.started_at, s.ended_at,
   coalesce(c.messages, 0) AS shared_messages,
   CASE WHEN s.parent_session_id IS NOT NULL THEN EXISTS (SELECT 1 FROM sessions q WHERE q.id = s.parent_session_id) END AS parent_known
 FROM lineage l

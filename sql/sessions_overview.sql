@@ -17,19 +17,23 @@
 --   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
 --   cost_own_usd (money): cost in USD without subagents; NULL if the session has requests and none of them has a price
 --   models (text): the models that answered
---   seconds (seconds): from the first to the last message
+--   active_seconds (seconds): how long the agent worked on these requests
+--   estimated_seconds (seconds, detail): how much of active_seconds is estimated, because the client did not report the time
+--   seconds (seconds, detail): from the first to the last message, waiting included
 --   ended_at (time): last message
 --   git_branch (text): the last branch
 --   version (text): the last version of Claude Code
---   relation (text): resume, fork or clear, if it continues another session
+--   entrypoint (text): the program that was used: cli, sdk-cli, claude-desktop, ...
+--   is_automated (number): 1 if a program ran it, 0 if a person typed, NULL if nothing says which; --human leaves out those with 1
+--   relation (text): resume, fork, clear or plan, if it continues another session
 --   parent_session_id (id, detail): the session that it continues
 --   source_deleted_at (time): when its transcript was found to be missing
 --   session_id (id, always): the session; claude --resume takes it
 --   project_id (id, detail): the project
 -- one row per: sessions ORDER BY started_at DESC, id
--- filters: since=sessions.ended_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp until=sessions.started_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp project=sessions.project_id session=sessions.id model=_costs.model,usage.model,models
+-- filters: since=sessions.ended_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp until=sessions.started_at,turns.started_at,tool_uses.started_at,files_touched.timestamp,usage.timestamp,_costs.timestamp project=sessions.project_id human=sessions.id session=sessions.id model=_costs.model,usage.model,models
 -- example: ctxdb query sessions_overview --since 7d --sort -cost_usd
-SELECT s.started_at, p.name AS project, s.title,
+SELECT s.started_at, p.name AS project, coalesce(s.title, '(untitled)') AS title,
   (SELECT count(*) FROM turns t WHERE t.session_id = s.id) AS turns,
   (SELECT count(*) FROM tool_uses u WHERE u.session_id = s.id) AS tools,
   (SELECT count(*) FROM tool_uses u WHERE u.session_id = s.id AND u.status = 'error') AS errors,
@@ -45,7 +49,9 @@ SELECT s.started_at, p.name AS project, s.title,
   END AS cost_own_usd,
   CASE WHEN c.first_model = c.last_model THEN c.first_model
     ELSE (SELECT group_concat(model, ', ') FROM (SELECT DISTINCT u.model FROM usage u WHERE u.session_id = s.id ORDER BY u.model)) END AS models,
-  round((julianday(s.ended_at) - julianday(s.started_at)) * 86400, 1) AS seconds, s.ended_at, s.git_branch, s.version,
+  (SELECT round(total(t.active_ms) / 1000.0, 1) FROM turns t WHERE t.session_id = s.id) AS active_seconds,
+  (SELECT round(total(t.active_ms) / 1000.0, 1) FROM turns t WHERE t.session_id = s.id AND t.agent_ms IS NULL) AS estimated_seconds,
+  round((julianday(s.ended_at) - julianday(s.started_at)) * 86400, 1) AS seconds, s.ended_at, s.git_branch, s.version, s.entrypoint, s.is_automated,
   s.relation, s.parent_session_id, s.source_deleted_at, s.id AS session_id, s.project_id
 FROM sessions s
 LEFT JOIN projects p ON p.id = s.project_id

@@ -15,7 +15,9 @@
 --   cost_usd (money, always): cost in USD; NULL if no request has a price, or if its messages are missing
 --   seconds (seconds): from its first to its last message; if these are missing, the duration of the call
 --   model (text): the model it ran on
---   prompt (text, about): the human request that led to it
+--   prompt (text, detail): the whole task that the agent was given
+--   answer (text, outcome): the last thing that the agent said, else what the call returned
+--   request (text, detail): the human request that led to it
 --   depth (number): 1 if the main thread started it, 2 if such an agent did, and so on
 --   parent_agent_id (id, detail): the agent that started it; NULL for the main thread
 --   agent_id (id, detail): the agent
@@ -25,7 +27,7 @@
 -- filters: since=started_at project=session_id session=session_id model=model
 -- period: 30d
 -- example: ctxdb query subagent_runs --since 30d --sort -cost_usd
-SELECT coalesce(a.started_at, k.started_at) AS started_at, p.name AS project, a.kind, a.agent_type, a.description AS task, a.status,
+SELECT a.began_at AS started_at, p.name AS project, a.kind, a.agent_type, a.description AS task, a.status,
   CASE WHEN a.started_at IS NOT NULL THEN
     (SELECT count(*) FROM tool_uses u WHERE u.session_id = a.session_id AND u.agent_id = a.agent_id)
   END AS tools,
@@ -38,18 +40,19 @@ SELECT coalesce(a.started_at, k.started_at) AS started_at, p.name AS project, a.
   CASE WHEN c.requests IS NULL AND a.started_at IS NOT NULL THEN 0 ELSE c.output_tokens END AS output_tokens,
   CASE WHEN c.requests IS NULL AND a.started_at IS NOT NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
   coalesce(round((julianday(a.ended_at) - julianday(a.started_at)) * 86400, 1),
-    CASE WHEN a.status IN ('completed', 'failed') THEN round(k.duration_ms / 1000.0, 1) END) AS seconds,
-  a.model, t.prompt, a.depth, a.parent_agent_id, a.agent_id, a.session_id, a.turn_id, a.tool_use_id
-FROM agents a
+    CASE WHEN a.status IN ('completed', 'failed') THEN round(a.duration_ms / 1000.0, 1) END) AS seconds,
+  a.model, (SELECT r.prompt FROM _agent_texts r WHERE r.id = a.id) AS prompt, (SELECT r.answer FROM _agent_texts r WHERE r.id = a.id) AS answer,
+  t.prompt AS request, a.depth, a.parent_agent_id, a.agent_id, a.session_id, a.turn_id, a.tool_use_id
+FROM (
+  SELECT a.*, coalesce(a.started_at, k.started_at) AS began_at, k.duration_ms
+  FROM agents a
+  LEFT JOIN tool_uses k ON k.id = (SELECT c.call_id FROM _agent_texts c WHERE c.id = a.id)
+  ORDER BY began_at DESC, a.id DESC
+  LIMIT -1 -- with it, SQLite sorts these rows before it reads the long texts of prompts and answers
+) a
 LEFT JOIN sessions s ON s.id = a.session_id
 LEFT JOIN projects p ON p.id = s.project_id
 LEFT JOIN turns t ON t.id = a.turn_id
-LEFT JOIN tool_uses k ON k.id = ( -- other API providers use the id of a call several times
-  SELECT u.id FROM tool_uses u
-  WHERE u.tool_use_id = a.tool_use_id AND u.session_id = a.session_id
-    AND (substr(u.tool_use_id, 1, 6) = 'toolu_' OR u.turn_id IS a.turn_id AND u.name = 'Agent')
-  LIMIT 1
-)
 LEFT JOIN (
   SELECT session_id, agent_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced,
     count(*) - sum(output_is_final) AS requests_not_final,
@@ -59,4 +62,3 @@ LEFT JOIN (
   WHERE agent_id IS NOT NULL
   GROUP BY session_id, agent_id
 ) c ON c.session_id = a.session_id AND c.agent_id = a.agent_id
-ORDER BY 1 DESC, a.id DESC

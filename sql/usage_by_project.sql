@@ -1,7 +1,7 @@
 -- What was used and what did it cost, by project?
---   project_id (id, detail): the row of projects; NULL for requests without a project
---   project (text): its name
---   path (path, about): its folder
+--   project (text): its name; if several projects have this name, with the folders above it
+--   repo_path (path, about): its folder; NULL for requests without a project
+--   worktrees (number): worktrees of it in which sessions began; their requests are included
 --   sessions (number): sessions that have such requests
 --   requests (number): billed requests
 --   input_tokens (tokens): input tokens that were neither written to the cache nor read from it
@@ -17,7 +17,7 @@
 --   last_used_at (time): time of the last request
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query usage_by_project --since 30d
-SELECT p.id AS project_id, p.name AS project, p.path, count(u.session_id) AS sessions,
+SELECT n.project, r.repo_path, coalesce(n.worktrees, 0) AS worktrees, count(u.session_id) AS sessions,
   sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
   sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,
   sum(cache_read_tokens) AS cache_read_tokens,
@@ -34,6 +34,7 @@ FROM (
   FROM _costs GROUP BY session_id
 ) u
 LEFT JOIN sessions s ON s.id = u.session_id
-LEFT JOIN projects p ON p.id = s.project_id
-GROUP BY p.id
-ORDER BY sum(cost) DESC, p.path
+LEFT JOIN projects r ON r.id = s.project_id
+LEFT JOIN _project_names n ON n.repo_path = r.repo_path
+GROUP BY r.repo_path
+ORDER BY sum(cost) DESC, r.repo_path

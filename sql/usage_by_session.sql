@@ -18,7 +18,7 @@
 --   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- example: ctxdb query usage_by_session --since 7d
-SELECT u.session_id, s.title, p.name AS project, s.started_at, u.last_used_at,
+SELECT u.session_id, coalesce(s.title, '(untitled)') AS title, p.name AS project, s.started_at, u.last_used_at,
   requests, input_tokens, output_tokens, cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens,
   input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens AS total_tokens,
   web_search_requests, cost / 1e12 AS cost_usd,

@@ -124,6 +124,11 @@ class Model:
     turns: dict[Session, list[Json]] = field(default_factory=dict)
     usage: dict[Key, Json] = field(default_factory=dict)
     sessions: dict[str, Json] = field(default_factory=dict)
+    projects: dict[str, Json] = field(default_factory=dict)  # by path
+    todos: dict[Key, Json] = field(default_factory=dict)  # by session, agent, id or text
+    plans: set[tuple[Session, str]] = field(default_factory=set)
+    hooks: dict[Key, Json] = field(default_factory=dict)  # by session, toolUseID, command
+    history: list[Json] = field(default_factory=list)
     by_uuid: dict[Key, Message] = field(default_factory=dict)  # copies too
     skipped: dict[Key, str | None] = field(default_factory=dict)  # progress uuid -> its parent
     slugs: dict[str, str] = field(default_factory=dict)  # the last of any line, copies included
@@ -158,7 +163,10 @@ def load(root: Path) -> tuple[list[File], list[Entry], dict[Key, str | None]]:
     files: list[File] = []
     entries: list[Entry] = []
     parents: dict[Key, str | None] = {}
-    for path in sorted(root.rglob("*.jsonl")):
+    superseded = re.compile(r".+\.jsonl\.superseded-\d+")
+    for path in sorted(root.rglob("*.jsonl*")):
+        if path.suffix != ".jsonl" and not superseded.fullmatch(path.name):
+            continue
         if path.name == "journal.jsonl" or path.is_symlink() or not path.is_file():
             continue
         file = File(path.relative_to(root).as_posix())
@@ -199,14 +207,15 @@ def read_lines(data: bytes, file: File, parents: dict[Key, str | None]) -> list[
 
 def name_file(file: File, path: Path) -> None:
     """Session and agent of a file, by its name and place, else by what it says."""
-    if rules.UUID.fullmatch(path.stem):
-        file.session = path.stem
-    if agent := re.fullmatch(r"agent[-_](.+)", path.stem):
+    stem = path.name.partition(".jsonl")[0]
+    if rules.UUID.fullmatch(stem):
+        file.session = stem
+    if agent := re.fullmatch(r"agent[-_](.+)", stem):
         file.agent = agent[1]
         folders = [p for p in path.parts if rules.UUID.fullmatch(p)]
         file.session = file.session or (folders[-1] if folders else None)
         file.workflow = next((p for p in path.parts if p.startswith("wf_")), None)
-        meta = path.with_name(path.stem + ".meta.json")
+        meta = path.with_name(stem + ".meta.json")
         if meta.is_file():
             file.meta = as_dict(json.loads(meta.read_text(encoding="utf-8")))
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 Json = dict[str, Any]
 
@@ -150,7 +150,9 @@ def assistant_subtype(entry: Json) -> str | None:
     only = next(iter(kinds), None)
     if only == "redacted_thinking":
         return "thinking"
-    return "server_tool_use" if only and only.endswith("_tool_result") else only
+    if only and only.endswith("_tool_result"):
+        return "server_tool_use"
+    return only if only in ("text", "thinking", "tool_use", "server_tool_use") else None
 
 
 # -- people ----------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def user_kind(entry: Json) -> str:
         ("tool_result", any(b.get("type") == "tool_result" for b in blocks)),
         ("meta", entry.get("isMeta")),
         ("compact_summary", entry.get("isCompactSummary")),
-        ("meta", entry.get("planContent") is not None),
+        ("plan", as_text(entry.get("planContent"))),
         ("notification", by_machine(entry)),
         ("command", lead.startswith(COMMAND)),
         ("shell", lead.startswith("<bash-input>")),
@@ -216,15 +218,26 @@ def turn_of_user_line(entry: Json) -> tuple[str, str] | None:
     if any(b.get("type") == "tool_result" for b in blocks):
         words = human_words([b for b in blocks if b.get("type") == "text"])
         return ("queued", words[1]) if words and words[1] else None
-    if entry.get("isMeta") or entry.get("isCompactSummary") or by_machine(entry):
+    if entry.get("isMeta") or entry.get("isCompactSummary"):
         return None
-    if entry.get("planContent") is not None:
+    if plan := as_text(entry.get("planContent")):
+        return "plan", plan.strip()
+    if by_machine(entry):
         return None
     words = human_words(blocks)
     if not words or not words[1]:
         return None
     source = entry.get("promptSource")
     return words[0] or (source if source in ("queued", "sdk") else "prompt"), words[1]
+
+
+def turn_of_local_command(entry: Json) -> tuple[str, str] | None:
+    """(kind, prompt) if this system line holds a slash command that a person typed."""
+    content = as_text(entry.get("content")) or ""
+    if entry.get("subtype") != "local_command" or not content.lstrip().startswith(COMMAND):
+        return None
+    words = human_words(blocks_of(content))
+    return words if words and words[1] else None
 
 
 def turn_of_queued_text(content: Any) -> tuple[str, str] | None:
@@ -239,6 +252,41 @@ def turn_of_queued_text(content: Any) -> tuple[str, str] | None:
 
 def result_text(block: Json) -> str:
     return "\n".join(texts(blocks_of(block.get("content"))))
+
+
+def folded(text: Any) -> str:
+    """The words of a text on one line."""
+    return " ".join(text.split()) if isinstance(text, str) else ""
+
+
+def heading(plan: str) -> str:
+    """The first heading of a plan; without one, its first line."""
+    lines = [line.strip() for line in plan.splitlines() if line.strip()]
+    marked = [line for line in lines if re.match(r"#{1,6}\s+\S", line)]
+    first = (marked or lines or [""])[0]
+    return folded(re.sub(r"^#{1,6}\s+|\s+#+$", "", first))
+
+
+def one_line_target(name: str | None, call: Json) -> str | None:
+    """What a person would look for, in one line; None for a tool that is not in this list."""
+    if name == "ExitPlanMode":
+        return heading(as_text(call.get("plan")) or "") or None
+    keys = {
+        "Bash": "command",
+        "PowerShell": "command",
+        "Read": "file_path",
+        "Write": "file_path",
+        "Edit": "file_path",
+        "MultiEdit": "file_path",
+        "NotebookEdit": "notebook_path",
+        "Grep": "pattern",
+        "Glob": "pattern",
+        "WebFetch": "url",
+        "WebSearch": "query",
+        "Agent": "description",
+        "TaskCreate": "subject",
+    }
+    return folded(call.get(keys.get(name or "", ""))) or None
 
 
 def tool_status(block: Json | None, line: Json, extra: Any) -> str:
@@ -326,37 +374,6 @@ def changed_lines(operation: str, call: Json, extra: Json) -> tuple[int | None, 
         each = [line_diff(e.get("old_string"), e.get("new_string")) for e in map(as_dict, edits)]
         return sum(a for a, _ in each), sum(r for _, r in each)
     return None, None
-
-
-def git_in_result(command: str, text: str, extra: Any) -> Iterator[Json]:
-    """Commits, pushes and pull requests of a call: by gitOperation, else by what git prints."""
-    done = as_dict(as_dict(extra).get("gitOperation"))
-    if done:
-        for kind in ("commit", "push", "pr"):
-            if one := as_dict(done.get(kind)):
-                yield {
-                    "kind": kind,
-                    "sha": one.get("sha"),
-                    "branch": one.get("branch"),
-                    "pr_number": one.get("number"),
-                }
-        return
-    if re.search(r"\bgit\b", command):
-        for found in re.finditer(
-            r"^\[(\S+)(?: \(root-commit\))? ([0-9a-f]{7,40})\] ", text, re.MULTILINE
-        ):
-            yield {"kind": "commit", "sha": found[2], "branch": found[1]}
-    if re.search(r"\bgit\b.*\bpush\b", command, re.DOTALL):
-        for found in re.finditer(
-            r"^ (?:[ +*]) ?(?:\[new branch\]|[0-9a-f]+\.{2,3}[0-9a-f]+) +\S+ -> (\S+)",
-            text[max(text.find("To "), 0) :],
-            re.MULTILINE,
-        ):
-            yield {"kind": "push", "branch": found[1]}
-    if "gh pr create" in command and (
-        url := re.search(r"https://github\.com/\S+/pull/(\d+)", text)
-    ):
-        yield {"kind": "pr", "pr_number": int(url[1])}
 
 
 # -- usage -----------------------------------------------------------------------------------------

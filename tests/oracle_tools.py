@@ -1,18 +1,25 @@
-"""Tool calls joined to their results; from them files touched, git operations and agents.
+"""Tool calls joined to their results; from them files touched, persisted results and agents.
 
 Part of the oracle (see ``oracle.py``).
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import oracle_rules as rules
 from oracle_copies import LAST, Key, Message, Model
 from oracle_rules import Json, as_dict, as_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PERSISTED = "<persisted-output>"
+MAX_OUTPUT = 1 << 20  # bytes
 
 
 @dataclass(eq=False, repr=False)
@@ -22,6 +29,13 @@ class ToolUse:
     message: Message | None = None
     result: Json | None = None  # the tool_result block
     result_message: Message | None = None
+    persisted: str | None = None  # text of the file that holds the whole output
+
+    @property
+    def result_text(self) -> str | None:
+        if self.persisted is not None:
+            return self.persisted
+        return rules.result_text(self.result) if self.result else None
 
     @property
     def at(self) -> Message:
@@ -125,21 +139,40 @@ def touch_files(model: Model) -> None:
         for path, backup in backups.items() if event.type.startswith("file-history-") else []:
             key = (event.session, path, as_dict(backup).get("version"))
             if event.session and key not in seen:
-                row = {"session": event.session, "path": path, "operation": "snapshot"}
+                row = {
+                    "session": event.session,
+                    "path": path,
+                    "operation": "snapshot",
+                    "message": model.find(as_text(event.whole.get("messageId")), event.session),
+                    "backup_name": as_text(as_dict(backup).get("backupFileName")),
+                }
                 model.files_touched.append(row)
             seen.add(key)
 
 
-def find_git(model: Model) -> None:
+# -- persisted results -----------------------------------------------------------------------------
+
+
+def read_persisted(model: Model, root: Path) -> None:
+    """Whole outputs: only the base name of the path counts, in the line's own session's folder."""
     for use in model.tools:
-        command = as_text(use.input.get("command")) or ""
-        text = rules.result_text(use.result) if use.result else ""
-        for done in rules.git_in_result(command, text, use.extra):
-            model.git.append({"session": use.at.session, **done})
-    for event in model.events:
-        if event.type == "pr-link":
-            number = event.whole.get("prNumber")
-            model.git.append({"session": event.session, "kind": "pr", "pr_number": number})
+        if use.result_message is None or use.result is None:
+            continue
+        said = rules.result_text(use.result)
+        printed = re.search(r"Full output saved to: (.+)", said) if PERSISTED in said else None
+        path = as_text(as_dict(use.extra).get("persistedOutputPath")) or (
+            printed[1].strip() if printed else None
+        )
+        base = re.split(r"[/\\]", path)[-1] if path else ""
+        entry = use.result_message.entry
+        above = (root / entry.file.path).parent
+        while above.name != entry.session and above not in (root, above.parent):
+            above = above.parent
+        if above.name != entry.session:
+            above = (root / entry.file.path).parent / str(entry.session)
+        file = above / "tool-results" / base
+        if base and not file.is_symlink() and file.is_file():
+            use.persisted = file.read_bytes()[:MAX_OUTPUT].decode("utf-8", "replace")
 
 
 # -- agents ----------------------------------------------------------------------------------------
@@ -155,7 +188,7 @@ def find_agents(model: Model) -> None:
         agent = model.agents.setdefault((message.session, message.agent), new_agent(message.agent))
         file = message.entry.file
         if file.workflow and file.agent == message.agent:
-            agent["kind"] = "workflow"
+            agent["kind"], agent["workflow"] = "workflow", file.workflow
         if message.entry.wrapped and not agent["tool_use_id"]:
             agent["tool_use_id"] = as_text(message.entry.whole.get("parentToolUseID"))
         if message.kind == "agent_prompt":
@@ -171,6 +204,7 @@ def find_agents(model: Model) -> None:
     calls = {use.id: use for use in model.tools if use.call}
     for use in sorted(model.tools, key=lambda u: u.at.entry.timestamp or LAST):
         extra = as_dict(use.extra)
+        join_workflow(model, use)
         teammate = extra.get("status") == "teammate_spawned"
         name = as_text(extra.get("agentId")) or (
             as_text(extra.get("agent_id")) if teammate else None
@@ -195,6 +229,14 @@ def find_agents(model: Model) -> None:
         agent["description"] = agent["description"] or as_text(call.get("description"))
 
 
+def join_workflow(model: Model, use: ToolUse) -> None:
+    """A workflow's agents are in a folder that is named after its run."""
+    run = as_text(as_dict(use.extra).get("runId"))
+    for key, agent in model.agents.items() if run else []:
+        if key[0] == use.at.session and agent["workflow"] in (run, f"wf_{run}"):
+            agent["tool_use_id"] = agent["tool_use_id"] or use.id
+
+
 def new_agent(name: str) -> Json:
     kind = "task"
     for start, meaning in (
@@ -204,4 +246,5 @@ def new_agent(name: str) -> Json:
     ):
         if name.startswith(start):
             kind = meaning
-    return {"kind": kind, "tool_use_id": None, "agent_type": None, "description": None}
+    unknown = dict.fromkeys(("tool_use_id", "agent_type", "description", "workflow"))
+    return {"kind": kind, **unknown}

@@ -24,6 +24,7 @@ from builder import (
     tool_use,
     usage,
 )
+from work_stories import WORK_STEPS
 
 OTHER = OTHER_PROJECT
 Step = Callable[[Transcript], object]
@@ -413,6 +414,7 @@ STEPS: dict[str, Step] = {
     "replay": replay,
     "replay_tail": lambda t: replay(t, max(0, len(t.entries) - 3)),
     "clear": lambda t: t.command("/clear", session_id=t.world.uuid()),
+    **WORK_STEPS,
 }
 
 # -- what happens between files ----------------------------------------------------------------
@@ -523,6 +525,17 @@ def build(recipe: Recipe) -> World:
     paths: dict[str, Transcript] = {f.path: f for f in world.files if f.lines}
     world.files = list(paths.values())
     return world
+
+
+def every_step() -> Recipe:
+    """A recipe in which each step and each way to begin a file occurs."""
+    recipe: Recipe = [("new", 0, ["prompt", name, "answer"]) for name in sorted(STEPS)]
+    recipe += [("new", 0, [name]) for name in sorted(WORK_STEPS)]
+    rich = ["prompt", "answer", "queued", "edit", "todo_lists", "timed", "answer"]
+    for how in sorted(DERIVED):
+        agent = [] if how == "sdk_fork" else ["agent"]  # the agent's lines alone would be shared
+        recipe += [("new", 0, [*rich, *agent]), (how, len(recipe), ["prompt", "answer"])]
+    return recipe
 
 
 def recipes(most_files: int = 5, most_steps: int = 4) -> st.SearchStrategy[Recipe]:

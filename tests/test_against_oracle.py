@@ -1,94 +1,23 @@
 """The database of whole folders, table by table, against the independent model in oracle.py.
 
-The demo set is always there; the corpus of real transcripts only beside some checkouts.
+Turns, sessions, to-dos and other meanings are in test_meanings_against_oracle.py.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import tarfile
 from collections import Counter
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from ctxdb.demo import write_demo
-from oracle import read_folder
+from oracle_lab import must_agree
 from pricelab import cost_of, prices_in
 from pricelab import requests as requests_of
-from real_corpus import CORPUS, HAS_CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from oracle_copies import Message, Model
 
-SHOWN = 8  # differences in a failure message
-
-
-@pytest.fixture(
-    scope="session",
-    params=[
-        "demo",
-        pytest.param(
-            "corpus",
-            marks=[
-                pytest.mark.corpus,
-                HAS_CORPUS,
-            ],
-        ),
-    ],
-)
-def transcripts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp(request.param)
-    if request.param == "demo":
-        write_demo(folder / "projects")
-    else:
-        with tarfile.open(CORPUS) as archive:
-            archive.extractall(folder, filter="data")
-    return folder / "projects"
-
-
-@pytest.fixture(scope="session")
-def model(transcripts: Path) -> Model:
-    return read_folder(transcripts)
-
-
-@pytest.fixture(scope="session")
-def db(transcripts: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
-    from ctxdb.config import Config
-    from ctxdb.ingest.sync import sync
-    from ctxdb.progress import NullProgress
-
-    path = tmp_path_factory.mktemp("database") / "ctxdb.db"
-    sync(Config(db_path=path, roots=(str(transcripts),)), wait=False, progress=NullProgress())
-    connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-    connection.row_factory = sqlite3.Row
-    connection.create_function("in_folder", 1, lambda name: relative(name, transcripts))
-    yield connection
-    connection.close()
-
-
-def relative(name: str, folder: Path) -> str:
-    return PurePosixPath(name).relative_to(folder.as_posix()).as_posix()
-
-
-def must_agree(expected: Mapping[Any, Any], found: Mapping[Any, Any]) -> None:
-    """Fail with the first few items that differ, the oracle's side first."""
-    __tracebackhide__ = True
-    missing = object()
-    different = [
-        key
-        for key in sorted({*expected, *found}, key=repr)
-        if expected.get(key, missing) != found.get(key, missing)
-    ]
-    shown = [
-        f"  {key}: expected {expected.get(key, 'nothing')!r}, found {found.get(key, 'nothing')!r}"
-        for key in different[:SHOWN]
-    ]
-    if different:
-        pytest.fail("\n".join([f"{len(different)} items differ", *shown]))
+pytest_plugins = ["oracle_fixtures"]
 
 
 # -- lines -----------------------------------------------------------------------------------------
@@ -295,27 +224,7 @@ def test_files_are_touched_by_mentions_and_snapshots(model: Model, db: sqlite3.C
     must_agree(expected, found)
 
 
-def test_git_operations_are_those_the_transcripts_tell_of(
-    model: Model, db: sqlite3.Connection
-) -> None:
-    expected = {
-        (
-            g["session"],
-            g["kind"],
-            g.get("sha"),
-            g.get("pr_number"),
-            g.get("branch") if g["kind"] == "push" else None,
-        ): True
-        for g in model.git
-    }
-    rows = db.execute(
-        "SELECT session_id, kind, sha, pr_number, CASE kind WHEN 'push' THEN branch END"
-        " FROM git_operations"
-    )
-    must_agree(expected, {tuple(row): True for row in rows})
-
-
-# -- agents, turns, sessions -----------------------------------------------------------------------
+# -- agents ----------------------------------------------------------------------------------------
 
 
 def test_agents_are_known_with_the_call_that_started_them(
@@ -329,53 +238,6 @@ def test_agents_are_known_with_the_call_that_started_them(
         "SELECT session_id, agent_id, kind, tool_use_id, agent_type, description FROM agents"
     )
     must_agree(expected, {(session, id_): tuple(rest) for session, id_, *rest in rows})
-
-
-def test_turns_are_what_people_asked_in_order(model: Model, db: sqlite3.Connection) -> None:
-    expected = {
-        (session, n): (turn["kind"], turn["prompt"])
-        for session, turns in model.turns.items()
-        for n, turn in enumerate(turns, 1)
-    }
-    rows = db.execute("SELECT session_id, ordinal, kind, prompt FROM turns")
-    must_agree(expected, {(session, n): (kind, prompt) for session, n, kind, prompt in rows})
-
-
-def test_the_title_of_a_session_is_the_best_it_has(model: Model, db: sqlite3.Connection) -> None:
-    found = {}
-    for id_, title, source in db.execute("SELECT id, title, title_source FROM sessions"):
-        prompts = model.sessions.get(id_, {}).get("first_prompts", [])
-        cut = source == "prompt" and any(p.startswith(title.removesuffix("…")) for p in prompts)
-        found[id_] = (prompts[0] if cut else title, source)  # of a prompt the beginning will do
-    expected = {id_: (s["title"], s["title_source"]) for id_, s in model.sessions.items()}
-    must_agree(expected, found)
-
-
-def test_the_first_prompt_of_a_session_is_no_later_than_its_first_words(
-    model: Model, db: sqlite3.Connection
-) -> None:
-    found = dict(tuple(row) for row in db.execute("SELECT id, first_prompt FROM sessions"))
-    expected = {
-        id_: found.get(id_) if found.get(id_) in s["first_prompts"] else s["first_prompts"] or None
-        for id_, s in model.sessions.items()
-    }
-    must_agree(expected, found)
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        pytest.param(("relation", "parent_session_id"), id="relation"),
-        pytest.param(("started_at", "ended_at"), id="time"),
-        pytest.param(("cwd", "git_branch", "version", "slug"), id="place and version"),
-    ],
-)
-def test_sessions_are_described_by(
-    columns: tuple[str, ...], model: Model, db: sqlite3.Connection
-) -> None:
-    expected = {id_: tuple(s[c] for c in columns) for id_, s in model.sessions.items()}
-    rows = db.execute(f"SELECT id, {', '.join(columns)} FROM sessions")
-    must_agree(expected, {id_: tuple(rest) for id_, *rest in rows})
 
 
 # -- usage -----------------------------------------------------------------------------------------

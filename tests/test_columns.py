@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from ctxdb import columns, rows
+from ctxdb import columns, rows, side_rows
 from demo_db import demo_folder
 
 KINDS = [
-    kind for kind in vars(rows).values() if isinstance(kind, type) and issubclass(kind, columns.Row)
+    kind
+    for module in (rows, side_rows)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, columns.Row) and kind is not columns.Row
 ]
-KINDS.remove(columns.Row)
 # What no row class declares: ids that SQLite counts, and what only one statement writes.
 AUTOMATIC = {"id"}
 WRITTEN_ELSEWHERE = {"sessions": {"source_deleted_at"}}

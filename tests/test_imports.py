@@ -18,7 +18,7 @@ SOURCE = Path(ctxdb.__file__).parent
 LAYERS = (
     ("__init__", "errors"),
     ("assets", "config", "escape", "formatting", "memory", "mounts", "columns"),
-    ("rows",),
+    ("rows", "side_rows"),
     ("row_transport",),
     ("lock", "output"),
     ("progress",),

@@ -57,6 +57,7 @@ def test_a_filter_names_a_column_of_the_answer_or_of_tables_it_reads() -> None:
         "since": both,
         "until": both,
         "project": (sql_files.Filter(None, "session_id"),),
+        "human": (sql_files.Filter(None, "session_id"),),
     }
 
 
@@ -256,6 +257,9 @@ def test_a_command_is_fixed_by_one_like_it_wherever_it_runs() -> None:
         ("pytests", False),
         ("pytest -q", False),
         ("git push", False),
+        ("pytest -q tests/a.py && git push", False),
+        ("PYTHONPATH=. pytest -q tests/a.py | tail", False),
+        ("git push --force origin", False),
     ):
         call = tool_use(world, "Bash", {"command": command})
         t.reply(call)
@@ -264,8 +268,8 @@ def test_a_command_is_fixed_by_one_like_it_wherever_it_runs() -> None:
         world.write(one.root)
         one.sync()
         assert answer(one.db, "failing_commands", "command, fixed_by") == [
-            ("pytest tests/a.py", "pytest -q"),
-            ("cd /x && git push origin", "git push"),
+            ("pytest tests/a.py", "PYTHONPATH=. pytest -q tests/a.py | tail"),
+            ("cd /x && git push origin", "git push --force origin"),
         ]
 
 

@@ -75,8 +75,8 @@ def test_on_its_day_it_is_told_by_how_it_began(planned: Path) -> None:
     assert answer(planned, "day", names, day="2026-03-01T00:00:00.000Z")[:1] == [
         ("09:00:02", PLAN, "Painted.", 2, "src/wall.py", "abc1234", None)
     ]
-    names = "prompt, requests, tools, seconds"
-    assert answer(planned, "expensive_turns", names)[0] == (PLAN, 4, 2, 5.0)
+    names = "prompt, requests, tools"
+    assert answer(planned, "expensive_turns", names)[0] == (PLAN, 4, 2)
 
 
 def test_its_commit_file_and_pull_request_have_its_cost(planned: Path) -> None:
@@ -115,8 +115,8 @@ def test_what_a_turn_costs_after_midnight_is_of_the_next_day() -> None:
         one.sync()
         for day, time in (("2026-03-01", "23:50:00"), ("2026-03-02", "00:05:00")):
             at = f"{day}T00:00:00.000Z"
-            rows = answer(one.db, "day", "time, prompt, cost_usd, minutes", day=at)
-            assert rows == [(time, "work on", pytest.approx(ONE), 15.0)]
+            rows = answer(one.db, "day", "time, prompt, cost_usd", day=at)
+            assert rows == [(time, "work on", pytest.approx(ONE))]
         since = "2026-03-02T00:00:00.000Z"
         for name in ("branch_costs", "standup"):
             assert answer(one.db, name, "turns, cost_usd", since=since) == [(0, pytest.approx(ONE))]

@@ -141,7 +141,7 @@ def test_a_period_of_projects_has_what_was_done_in_it(db: sqlite3.Connection) ->
     added = ("turns", "days_active", "lines_added", "lines_removed", "commits", "requests",
              "requests_not_final", "total_tokens", "output_tokens", "cost_usd")  # fmt: skip
     for project in whole:
-        of_it = [row for part in parts for row in part if row["path"] == project["path"]]
+        of_it = [row for part in parts for row in part if row["repo_path"] == project["repo_path"]]
         for name in added:
             assert sum(row[name] for row in of_it) == pytest.approx(project[name]), name
         assert all(row["sessions"] and row["requests"] for row in of_it)
@@ -152,10 +152,10 @@ def test_a_period_of_projects_has_what_was_done_in_it(db: sqlite3.Connection) ->
 def test_a_project_costs_the_same_from_both_sides(
     db: sqlite3.Connection, how: dict[str, Any]
 ) -> None:
-    names = ("project_id", "sessions", "requests", "total_tokens", "cost_usd")
+    names = ("worktrees", "sessions", "requests", "total_tokens", "cost_usd")
 
     def found(view: str) -> list[Any]:
-        by_id = sorted(rows(db, view, **how), key=lambda row: row["project_id"])
+        by_id = sorted(rows(db, view, **how), key=lambda row: row["repo_path"])
         return [row[name] for row in by_id for name in names]
 
     assert found("projects_overview") == pytest.approx(found("usage_by_project"))

@@ -260,7 +260,7 @@ def test_a_pull_request_is_found_by_any_session_that_had_to_do_with_it(made: Mad
 
 
 def test_an_agent_has_its_task_its_calls_and_its_cost(db: Path) -> None:
-    names = "kind, agent_type, task, status, tools, requests, seconds, prompt, depth, agent_id"
+    names = "kind, agent_type, task, status, tools, requests, seconds, request, depth, agent_id"
     assert columns(db, "subagent_runs", names) == [
         ("task", "Explore", "Look around", "completed", 1, 2, 3.0, "also the docs", 1, "a1")
     ]
@@ -309,7 +309,9 @@ def test_cost_is_with_and_without_agents_and_null_without_a_price(db: Path) -> N
 
 
 def test_a_turn_has_its_reply_and_what_it_took(db: Path) -> None:
-    names = "kind, prompt, reply, tools, errors, commands, files_changed, requests, seconds"
+    names = (
+        "kind, prompt, last_reply, tools, errors, commands_run, files_changed, requests, seconds"
+    )
     assert columns(db, "turns_overview", names) == [
         ("prompt", "another way", "Like this.", 1, 0, 0, 0, 2, 8.0),
         ("prompt", "/usr/bin is no command", "Right.", 0, 0, 0, 0, 1, 1.0),
@@ -334,7 +336,7 @@ def test_a_turn_without_a_request_cost_nothing(made: Made) -> None:
 
 
 def test_a_project_adds_up_its_sessions(db: Path) -> None:
-    names = "project, path, sessions, turns, days_active, files_changed, commits, requests"
+    names = "project, repo_path, sessions, turns, days_active, files_changed, commits, requests"
     assert columns(db, "projects_overview", names) == [("engine", ENGINE, 2, 5, 2, 2, 1, 17)]
     names = "requests_unpriced, total_tokens, cost_usd, last_active_at"
     total = pytest.approx(13 * ONE + 2 * TWO)

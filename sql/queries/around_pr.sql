@@ -5,7 +5,7 @@
 --   files_changed (number): files that the request changed
 --   commits (text): commits that the request made
 --   cost_usd (money, always): cost of the request in USD, subagents included
---   seconds (seconds): how long it took
+--   active_seconds (seconds): how long the agent worked on it; an estimate if the client did not report the time
 --   title (text, about): the session's title
 --   session_id (id, always): the session
 --   turn_id (id, detail): the request
@@ -14,9 +14,9 @@
 -- :pr: number or URL of the pull request
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query around_pr -p pr 58
-SELECT t.started_at, t.prompt, t.reply, t.files_changed,
+SELECT t.started_at, t.prompt, t.last_reply AS reply, t.files_changed,
   (SELECT group_concat(g.sha, ' ') FROM git_operations g WHERE g.turn_id = t.turn_id AND g.kind = 'commit') AS commits,
-  t.cost_usd, t.seconds, s.title, t.session_id, t.turn_id, t.requests_unpriced, t.requests_not_final
+  t.cost_usd, t.active_seconds, coalesce(s.title, '(untitled)') AS title, t.session_id, t.turn_id, t.requests_unpriced, t.requests_not_final
 FROM turns_overview t
 JOIN sessions s ON s.id = t.session_id
 WHERE t.session_id IN (

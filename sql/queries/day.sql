@@ -7,7 +7,8 @@
 --   files (text): files that it changed on that day
 --   commits (text): commits that it made on that day
 --   cost_usd (money, always): cost on that day in USD, subagents included
---   minutes (number): how many minutes it took
+--   minutes (number): how many minutes the agent worked on it on that day
+--   minutes_estimated (number, detail): how many of these minutes are estimated, because the client did not report the time
 --   title (text, about): the session's title
 --   session_id (id, always): the session
 --   turn_id (id, detail): the request; NULL for the work of a session outside of human requests
@@ -34,6 +35,26 @@ done AS MATERIALIZED (
     UNION ALL SELECT session_id, turn_id, first_at FROM spent
   )
   GROUP BY session_id, turn_id
+),
+-- The time of a turn that was reported and is all on that day; else the gaps between its lines, or between the requests
+-- outside of turns, on that day, each counted as at most 60 seconds.
+worked AS MATERIALIZED (
+  SELECT d.session_id, d.turn_id, d.at, d.agent_ms IS NULL OR NOT d.is_whole AS is_estimated,
+    CASE WHEN d.is_whole THEN d.active_ms WHEN d.turn_id IS NOT NULL THEN (
+      SELECT min(coalesce(d.active_ms, 86400000), sum(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000)))) FROM (
+        SELECT m.timestamp, lag(m.timestamp) OVER (ORDER BY m.timestamp) AS before
+        FROM chosen n CROSS JOIN messages m ON m.turn_id = d.turn_id AND m.timestamp >= n.since AND m.timestamp < n.until AND date(m.timestamp, 'localtime') = n.day
+      )
+    ) ELSE (
+      SELECT sum(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000))) FROM (
+        SELECT u.timestamp, lag(u.timestamp) OVER (ORDER BY u.timestamp) AS before
+        FROM chosen n CROSS JOIN usage u ON u.session_id = d.session_id AND +u.turn_id IS NULL AND +u.timestamp >= n.since AND +u.timestamp < n.until AND date(u.timestamp, 'localtime') = n.day
+      )
+    ) END AS active_ms
+  FROM (
+    SELECT o.*, t.agent_ms, t.active_ms, date(t.started_at, 'localtime') = n.day AND date(t.ended_at, 'localtime') = n.day AS is_whole
+    FROM chosen n CROSS JOIN done o LEFT JOIN turns t ON t.id = o.turn_id
+  ) d
 ),
 called AS (
   SELECT u.session_id, u.turn_id, count(*) AS tools
@@ -75,10 +96,10 @@ SELECT time(d.at, 'localtime') AS time, p.name AS project,
   ) END AS reply,
   coalesce(k.tools, 0) AS tools, f.files, g.commits,
   CASE WHEN c.first_at IS NULL THEN 0.0 ELSE c.cost / 1e12 END AS cost_usd,
-  round((julianday(coalesce(t.ended_at, c.last_at)) - julianday(coalesce(t.started_at, d.at))) * 1440, 1) AS minutes,
-  s.title, d.session_id, d.turn_id,
+  round(d.active_ms / 60000.0, 1) AS minutes, CASE WHEN d.is_estimated THEN round(d.active_ms / 60000.0, 1) ELSE 0.0 END AS minutes_estimated,
+  coalesce(s.title, '(untitled)') AS title, d.session_id, d.turn_id,
   coalesce(c.requests_unpriced, 0) AS requests_unpriced, coalesce(c.requests_not_final, 0) AS requests_not_final
-FROM done d
+FROM worked d
 LEFT JOIN turns t ON t.id = d.turn_id
 LEFT JOIN sessions s ON s.id = d.session_id
 LEFT JOIN projects p ON p.id = s.project_id

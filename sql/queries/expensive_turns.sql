@@ -7,7 +7,7 @@
 --   cache_read_share (share): the share of the input that was read from the cache, 0 to 1
 --   tools (number): tool calls
 --   subagents (number): agents that it started
---   seconds (seconds): how long it took
+--   active_seconds (seconds): how long the agent worked on it; an estimate if the client did not report the time; NULL for work outside of human requests
 --   started_at (time): when it was asked
 --   session_id (id, always): the session
 --   turn_id (id, detail): the request; NULL for all work of a session outside of human requests
@@ -37,7 +37,7 @@ SELECT c.cost / 1e12 AS cost_usd, p.name AS project,
     ELSE (SELECT count(*) FROM tool_uses u WHERE u.session_id = c.session_id AND +u.turn_id IS NULL) END AS tools,
   CASE WHEN c.turn_id IS NOT NULL THEN (SELECT count(*) FROM agents a WHERE a.turn_id = c.turn_id)
     ELSE (SELECT count(*) FROM agents a WHERE a.session_id = c.session_id AND +a.turn_id IS NULL) END AS subagents,
-  round((julianday(coalesce(t.ended_at, c.last_at)) - julianday(coalesce(t.started_at, c.first_at))) * 86400, 1) AS seconds,
+  round(t.active_ms / 1000.0, 1) AS active_seconds,
   coalesce(t.started_at, c.first_at) AS started_at, c.session_id, c.turn_id, c.requests_unpriced, c.requests_not_final
 FROM spent c
 LEFT JOIN turns t ON t.id = c.turn_id

@@ -3,41 +3,56 @@
 --   project (text): name of the project
 --   command (text, about): the command that failed
 --   message (text, outcome): what the command printed
---   fixed_by (text): the next similar command that succeeded in the same session: npm test after npm test, pytest after pytest
---   edits_between (text): files that were changed in between
+--   fixed_by (text): the next time that the same command succeeded in the same project: npm run test after npm run test, pytest tests/a.py after pytest -x tests/a.py; NULL if it never did
+--   edits_between (text): files that the session changed in between
 --   minutes (number): how many minutes passed until then
 --   session_id (id, always): the session
 --   turn_id (id, detail): the human request
 -- :since (since) = 30d: from when
 -- :program = %: only commands that begin with this; % is any command
--- filters: until=started_at project=session_id session=session_id
+-- filters: until=started_at project=session_id human=session_id session=session_id
 -- example: ctxdb query failing_commands -p since 2025-01-01 -p program npm
-WITH run AS NOT MATERIALIZED ( -- without "cd somewhere &&", which says only where it ran
-  SELECT u.*, CASE WHEN trim(u.target) LIKE 'cd %&& %' THEN ltrim(substr(u.target, instr(u.target, '&& ') + 3)) ELSE ltrim(u.target) END || ' ' AS line
-  FROM tool_uses u
-  WHERE u.name IN ('Bash', 'PowerShell')
-),
-failed AS (
-  SELECT r.id, r.started_at, r.session_id, r.turn_id, r.target, r.result_text,
-    -- Two words if the second looks like a subcommand (npm test), else one (pytest tests/).
-    CASE WHEN second <> '' AND second NOT GLOB '*[^a-z:]*' THEN first || ' ' || second ELSE first END || ' ' AS program
+-- Two commands are the same if their first three words are: uv run pytest, make test, git push origin. In a chain (a && b), this
+-- holds for each part. Flags, quoted words and assignments do not count, nor does "cd somewhere &&", which says only where it ran.
+WITH RECURSIVE run AS (
+  SELECT id, CASE WHEN line LIKE 'cd %&& %' THEN ltrim(substr(line, instr(line, '&& ') + 3)) ELSE line END || ' ' AS line
   FROM (
-    SELECT r.*, substr(r.line, 1, instr(r.line, ' ') - 1) AS first,
-      substr(substr(r.line, instr(r.line, ' ') + 1), 1, instr(substr(r.line, instr(r.line, ' ') + 1) || ' ', ' ') - 1) AS second
-    FROM run r
-    WHERE r.status = 'error' AND r.status <> 'ok' AND r.started_at >= :since
-  ) r
+    SELECT u.id, ltrim(replace(replace(substr(coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target), 1, 400), char(10), ' ; '), char(9), ' ')) AS line
+    FROM tool_uses u
+    WHERE u.name IN ('Bash', 'PowerShell') AND u.started_at >= :since AND u.status IN ('ok', 'error')
+  )
 ),
-ended AS (
-  SELECT f.*, (
-      SELECT n.id FROM run n
-      WHERE n.session_id = f.session_id AND n.started_at > f.started_at AND n.status = 'ok' AND substr(n.line, 1, length(f.program)) = f.program
-      ORDER BY n.started_at LIMIT 1
-    ) AS fix
-  FROM failed f
-  WHERE f.program LIKE :program || '%'
+word(id, next, rest, program, left, quote) AS ( -- left: how many words are still to be taken, -1 at the end of the command; quote: the sign that ends a quoted text
+  SELECT id, substr(line, 1, instr(line, ' ') - 1), ltrim(substr(line, instr(line, ' '))), '', 3, '' FROM run
+  UNION ALL
+  SELECT id, substr(rest, 1, instr(rest, ' ') - 1), ltrim(substr(rest, instr(rest, ' '))),
+    program || CASE WHEN quote <> '' THEN '' WHEN next = '&&' THEN '&& '
+      WHEN left = 0 OR next GLOB '[-|;&<>"''$(]*' OR next GLOB '[0-9]>*' OR next GLOB '[A-Za-z_]*=*' THEN '' ELSE rtrim(next, ';') || ' ' END,
+    CASE WHEN quote <> '' THEN left WHEN next = '&&' THEN 3
+      WHEN next GLOB '[|;&<>]*' OR next GLOB '[^"'']*;' THEN -1
+      WHEN left = 0 OR next GLOB '[-"''$(]*' OR next GLOB '[0-9]>*' OR next GLOB '[A-Za-z_]*=*' THEN left
+      ELSE left - 1
+    END,
+    CASE WHEN quote <> '' THEN iif(rtrim(next, ';') LIKE '%' || quote, '', quote)
+      WHEN next GLOB '["'']*' AND (length(next) = 1 OR rtrim(next, ';') NOT LIKE '%' || substr(next, 1, 1)) THEN substr(next, 1, 1) ELSE '' END
+  FROM word
+  WHERE left >= 0 AND next <> ''
+),
+named AS (
+  SELECT w.id, w.program, u.started_at, u.session_id, u.turn_id, u.status, coalesce(p.repo_path, u.session_id) AS place, p.name AS project
+  FROM word w
+  JOIN tool_uses u ON u.id = w.id
+  LEFT JOIN sessions s ON s.id = u.session_id
+  LEFT JOIN projects p ON p.id = s.project_id
+  WHERE (w.left < 0 OR w.next = '') AND w.program <> ''
+),
+ended AS MATERIALIZED ( -- the rows before, in descending order, are the later ones
+  SELECT *, min(CASE WHEN status = 'ok' THEN started_at || ' ' || id END)
+    OVER (PARTITION BY place, program ORDER BY started_at DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS fix
+  FROM named
 )
-SELECT f.started_at, p.name AS project, f.target AS command, substr(f.result_text, 1, 500) AS message, n.target AS fixed_by,
+SELECT f.started_at, f.project, coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target) AS command,
+  substr(u.result_text, 1, 500) AS message, coalesce(CASE WHEN json_valid(n.input) THEN json_extract(n.input, '$.command') END, n.target) AS fixed_by,
   (
     SELECT group_concat(path, ', ') FROM (
       SELECT DISTINCT coalesce(e.relative_path, e.path) AS path FROM files_touched e
@@ -47,7 +62,7 @@ SELECT f.started_at, p.name AS project, f.target AS command, substr(f.result_tex
   ) AS edits_between,
   round((julianday(n.finished_at) - julianday(f.started_at)) * 1440, 1) AS minutes, f.session_id, f.turn_id
 FROM ended f
-LEFT JOIN tool_uses n ON n.id = f.fix
-LEFT JOIN sessions s ON s.id = f.session_id
-LEFT JOIN projects p ON p.id = s.project_id
+JOIN tool_uses u ON u.id = f.id
+LEFT JOIN tool_uses n ON n.id = CAST(substr(f.fix, instr(f.fix, ' ') + 1) AS INTEGER)
+WHERE f.status = 'error' AND f.program LIKE :program || '%'
 ORDER BY f.started_at DESC, f.id DESC

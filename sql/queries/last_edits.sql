@@ -14,7 +14,7 @@
 -- :limit = 5: how many edits
 -- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id
 -- example: ctxdb query last_edits -p path src/sync.ts
-SELECT f.timestamp, f.path, f.operation, f.lines_added, f.lines_removed, t.prompt, p.name AS project, s.title, f.agent_id, f.session_id, f.turn_id
+SELECT f.timestamp, f.path, f.operation, f.lines_added, f.lines_removed, t.prompt, p.name AS project, coalesce(s.title, '(untitled)') AS title, f.agent_id, f.session_id, f.turn_id
 FROM files_touched f
 LEFT JOIN sessions s ON s.id = f.session_id
 LEFT JOIN projects p ON p.id = s.project_id

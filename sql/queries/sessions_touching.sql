@@ -12,7 +12,7 @@
 -- :path: a path, or its last parts: src/app.py, app.py, src
 -- filters: since=last_touched_at project=session_id session=session_id
 -- example: ctxdb query sessions_touching -p path src/sync.ts
-SELECT max(f.timestamp) AS last_touched_at, p.name AS project, s.title,
+SELECT max(f.timestamp) AS last_touched_at, p.name AS project, coalesce(s.title, '(untitled)') AS title,
   sum(f.operation = 'read' AND f.succeeded IS 1) AS reads,
   sum(f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete') AND f.succeeded IS 1) AS edits,
   coalesce(sum(CASE WHEN f.succeeded THEN f.lines_added END), 0) AS lines_added,

@@ -40,7 +40,7 @@ called AS MATERIALIZED (
   GROUP BY r.id
   HAVING is_pending OR r.kind = 'tool_result' AND results IS NOT NULL
 )
-SELECT l.ended_at, p.name AS project, l.title,
+SELECT l.ended_at, p.name AS project, coalesce(l.title, '(untitled)') AS title,
   CASE WHEN c.is_pending THEN 'call' WHEN c.id IS NOT NULL THEN 'result' WHEN m.kind = 'synthetic' THEN 'API error'
     WHEN m.kind = 'interruption' THEN 'interruption' ELSE 'prompt' END AS stopped_at,
   CASE WHEN c.is_pending THEN c.calls WHEN c.id IS NOT NULL THEN c.results WHEN m.kind IN ('human', 'synthetic') THEN m.text END AS what,

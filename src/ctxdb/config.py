@@ -2,16 +2,20 @@
 
 Each setting is taken from the first of these that has it:
 
-1. the command line: ``--db``, ``--root``
+1. the command line: ``--db``, ``--root``, ``--claude-dir``
 2. the environment: ``CTXDB_DB``, ``CLAUDE_CONFIG_DIR`` (a comma list; each folder in it has a
    ``projects`` folder)
 3. ``$XDG_CONFIG_HOME/ctxdb/config.toml`` (``~/.config/ctxdb/config.toml``)::
 
        db = "~/work/transcripts.db"
        roots = ["~/.claude/projects", "/backup/laptop/.claude/projects"]
+       claude_dirs = ["~/.claude"]
 
 4. the default: ``$XDG_DATA_HOME/ctxdb/ctxdb.db`` (``~/.local/share/ctxdb/ctxdb.db``), and
    ``~/.claude/projects`` with ``~/.config/claude/projects``.
+
+Files beside the transcripts (to-dos, plans, the history of prompts) are read from the folders that
+hold the roots, unless ``claude_dirs`` names others.
 
 A root that does not exist is not an error here: a disk may be unmounted, and most people have only
 one of the two default roots.
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_ROOTS = ("~/.claude/projects", "~/.config/claude/projects")
-SETTINGS = ("db", "roots")
+SETTINGS = ("db", "roots", "claude_dirs")
+_ROOT_NAME = "projects"
 
 
 class Config(NamedTuple):
@@ -37,19 +42,35 @@ class Config(NamedTuple):
 
     db_path: Path
     roots: tuple[str, ...]  # not Path: os.scandir returns names of the type that it was given
+    given_claude_dirs: tuple[str, ...] | None = None
+
+    @property
+    def claude_dirs(self) -> tuple[str, ...]:
+        """Folders such as ~/.claude, with to-dos, plans and the history of prompts.
+
+        By default those that hold the roots. A root with another name than `projects` may be in
+        any folder, so only files that were asked for are read beside it.
+        """
+        if self.given_claude_dirs is not None:
+            return self.given_claude_dirs
+        above = [os.path.split(root) for root in self.roots]
+        return tuple(dict.fromkeys(folder for folder, name in above if name == _ROOT_NAME))
 
 
 def load(
     db: Path | None = None,
     roots: Sequence[Path] | None = None,
     environ: Mapping[str, str] = os.environ,
+    *,
+    claude_dirs: Sequence[Path] | None = None,
 ) -> Config:
-    """Return the settings; `db` and `roots` are those of the command line."""
+    """Return the settings; `db`, `roots` and `claude_dirs` are those of the command line."""
     path = config_file(environ)
     settings = _read(path)
     return Config(
         db_path=_db_path(db, environ, settings, path),
         roots=_roots(roots, environ, settings, path),
+        given_claude_dirs=_claude_dirs(claude_dirs, roots, environ, settings, path),
     )
 
 
@@ -87,15 +108,39 @@ def _roots(
     elif claude_dirs := _comma_list(environ.get("CLAUDE_CONFIG_DIR", "")):
         found = [_absolute(part) / "projects" for part in claude_dirs]
     elif "roots" in settings:
-        value = settings["roots"]
-        if not isinstance(value, list) or not value or not all(_is_path(item) for item in value):
-            raise ConfigError(
-                settings_path, 'roots must be a list of paths: roots = ["...", "..."]'
-            )
-        found = [_absolute(item, settings_path.parent) for item in value]
+        found = _paths("roots", settings, settings_path)
     else:
         found = [_absolute(root) for root in DEFAULT_ROOTS]
     return tuple(dict.fromkeys(str(root) for root in found))
+
+
+def _claude_dirs(
+    claude_dirs: Sequence[Path] | None,
+    roots: Sequence[Path] | None,
+    environ: Mapping[str, str],
+    settings: Mapping[str, object],
+    settings_path: Path,
+) -> tuple[str, ...] | None:
+    """The folders that were named; None: those that hold the roots.
+
+    Those of the configuration file belong to the roots there.
+    """
+    if claude_dirs:
+        found = [_absolute(folder) for folder in claude_dirs]
+    elif "claude_dirs" in settings:
+        found = _paths("claude_dirs", settings, settings_path)
+        if roots or environ.get("CLAUDE_CONFIG_DIR", "").strip():
+            return None
+    else:
+        return None
+    return tuple(dict.fromkeys(str(folder) for folder in found))
+
+
+def _paths(name: str, settings: Mapping[str, object], settings_path: Path) -> list[Path]:
+    value = settings[name]
+    if not isinstance(value, list) or not value or not all(_is_path(item) for item in value):
+        raise ConfigError(settings_path, f'{name} must be a list of paths: {name} = ["...", "..."]')
+    return [_absolute(item, settings_path.parent) for item in value]
 
 
 def config_file(environ: Mapping[str, str] = os.environ) -> Path:

@@ -52,6 +52,8 @@ class ToolUse(Row):
     file_operation: str | None = column(table="_tool_results", said_by=RESULT)
     file_lines_added: int | None = column(table="_tool_results", said_by=RESULT)
     file_lines_removed: int | None = column(table="_tool_results", said_by=RESULT)
+    plan: str | None = column(table="_tool_results", said_by=RESULT)
+    line_text: str | None = column(table="_tool_results", said_by=RESULT)
     # (path, operation, lines added, lines removed) by the call alone; () for no file
     call_file: tuple[Any, ...] | None = working(said_by=CALL)
     git: list[tuple[Any, ...]] | None = working(said_by=RESULT)  # what the result reports of git

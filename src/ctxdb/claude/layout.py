@@ -37,6 +37,11 @@ def is_transcript(name: str) -> bool:
     return name.endswith(_SUFFIX) and name != _JOURNAL
 
 
+def is_uuid(text: str) -> bool:
+    """True for a text that is a UUID and nothing else, as session ids are."""
+    return _UUID.fullmatch(text) is not None
+
+
 def session_in_path(path: str) -> str | None:
     """The session that a path of a transcript names, as a person gives it; None for other texts."""
     return os.path.basename(path).removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else None

@@ -227,6 +227,8 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | No
             result.file_lines_added,
             result.file_lines_removed,
         ) = result_file(fields, head)
+        if "plan" in fields:  # ExitPlanMode: the call may have no input
+            result.plan = text_of(fields["plan"])
     return result
 
 

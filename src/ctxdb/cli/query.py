@@ -6,7 +6,7 @@ import sys
 from typing import Annotated, Literal
 
 from ctxdb.cli.declare import Argument, Context, Option
-from ctxdb.cli.shared_options import Model, NoSync, Project, Session, Since, Until
+from ctxdb.cli.shared_options import Human, Model, NoSync, Project, Session, Since, Until
 from ctxdb.errors import UsageError
 
 Format = Literal["table", "json", "jsonl", "csv", "md"]
@@ -37,6 +37,7 @@ def query(
     since: Since = None,
     until: Until = None,
     project: Project = None,
+    human: Human = False,
     session: Session = None,
     model: Model = None,
     limit: Annotated[
@@ -135,6 +136,7 @@ def query(
         limit,
         sort,
         columns,
+        "yes" if human else None,
     )
     config = load(ctx.db)
     if not no_sync:

@@ -16,6 +16,15 @@ Roots = Annotated[
         help="Read transcripts below DIR instead of the usual places. Repeatable.",
     ),
 ]
+ClaudeDirs = Annotated[
+    list[Path] | None,
+    Option(
+        "--claude-dir",
+        metavar="DIR",
+        help="Read to-dos, plans and the history of prompts in DIR, such as ~/.claude, instead of"
+        " the folders that hold the roots. Repeatable.",
+    ),
+]
 AsJson = Annotated[bool, Option("--json", help="Print JSON with a stable shape.")]
 
 NoSync = Annotated[bool, Option("--no-sync", help="Do not read new lines first.")]
@@ -40,6 +49,10 @@ Project = Annotated[
         help="Only this project: its name, its folder (. is this one), or a part of the path.",
         complete="ctxdb.query.complete:projects",
     ),
+]
+Human = Annotated[
+    bool,
+    Option("--human", help="Leave out sessions that a program ran, such as those of a CI service."),
 ]
 Session = Annotated[
     str | None,

@@ -48,6 +48,14 @@ def show(
     agents: Annotated[
         bool, Option("--agents", help="Show the conversations of subagents, nested.")
     ] = False,
+    brief: Annotated[
+        bool,
+        Option("--brief", help="Show what was asked, said and done: tools, files, commands."),
+    ] = False,
+    day: Annotated[
+        str | None,
+        Option("--day", metavar="DAY", help="With --brief: all sessions of a day, such as today."),
+    ] = None,
     no_sync: NoSync = False,
 ) -> None:
     """Show one session as a conversation.
@@ -61,11 +69,16 @@ def show(
       ctxdb show
       ctxdb show 8e52 --turn 2 --tools
       ctxdb show mellow-baking-lighthouse --agents
+      ctxdb show --brief
+      ctxdb show --brief --day yesterday
       ctxdb show --raw fa1a93a5-3a8f-4f4c-b867-e3f5646209dc
     """
     with closing(open_fresh(ctx, no_sync=no_sync)) as conn:
         if raw is not None:
             _show_line(conn, raw)
+            return
+        if brief or day is not None:
+            _show_brief(conn, session, turn, day)
             return
         from ctxdb.session.find import find_session, telling_candidates
         from ctxdb.session.load import Detail, load_conversation
@@ -84,6 +97,22 @@ def show(
     columns = terminal_columns() if on_terminal else PIPED_COLUMNS
     layout = TerminalFormat(painter_for(sys.stdout), columns, detail, cut=on_terminal)
     print_paged(layout.lines(conversation, exchanges))
+
+
+def _show_brief(conn: sqlite3.Connection, session: str, turn: str | None, day: str | None) -> None:
+    from ctxdb.query import brief
+    from ctxdb.session.find import telling_candidates
+
+    with telling_candidates():
+        turns = brief.turns_of(conn, None if day is not None else session, day)
+    if turn is not None:
+        turns = [one for one in turns if str(one["ordinal"]) == turn]
+    if not turns:
+        note("No requests" + (f" on that day: {day}." if day is not None else " in this session."))
+        return
+    columns = terminal_columns() if sys.stdout.isatty() else PIPED_COLUMNS
+    paint = painter_for(sys.stdout)
+    print_paged([*brief.lines(turns, paint, columns), "", paint("dim", brief.total(turns))])
 
 
 def _turns_of(conversation: Conversation) -> str:

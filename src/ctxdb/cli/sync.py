@@ -6,7 +6,7 @@ import sys
 from typing import Annotated
 
 from ctxdb.cli.declare import Context, Option
-from ctxdb.cli.shared_options import AsJson, Roots
+from ctxdb.cli.shared_options import AsJson, ClaudeDirs, Roots
 from ctxdb.config import load
 from ctxdb.errors import LockHeld
 from ctxdb.output import note, print_result
@@ -16,6 +16,7 @@ from ctxdb.progress import progress_on
 def sync(
     ctx: Context,
     root: Roots = None,
+    claude_dir: ClaudeDirs = None,
     *,
     wait: Annotated[
         bool, Option("--wait", help="Wait for another sync, or for a daemon to catch up.")
@@ -38,7 +39,7 @@ def sync(
     """
     from ctxdb.ingest.sync import sync as read_new_lines
 
-    config = load(ctx.db, root)
+    config = load(ctx.db, root, claude_dirs=claude_dir)
     is_new = not config.db_path.exists()
     progress = progress_on(sys.stderr, quiet=quiet)
     try:

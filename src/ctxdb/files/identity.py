@@ -116,8 +116,13 @@ def open_regular(path: str | bytes) -> int:
 
     Raises NotRegular for anything that is not a regular file, OSError as ``os.open`` does.
     """
+    return open_regular_at(path, None)
+
+
+def open_regular_at(path: str | bytes, folder: int | None) -> int:
+    """As ``open_regular``, for a name in an open folder."""
     try:
-        fd = os.open(path, _OPEN_FLAGS)
+        fd = os.open(path, _OPEN_FLAGS, dir_fd=folder)
     except OSError as error:
         if error.errno in _NOT_REGULAR_ERRNOS:
             raise NotRegular(error.errno, "not a regular file", path) from error

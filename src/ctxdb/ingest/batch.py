@@ -17,6 +17,7 @@ from ctxdb.rows import Message, SourceFile
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.seen import sessions_seen
 from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, turns
+from ctxdb.settle.beside import refresh_beside
 from ctxdb.settle.copies import Copies
 from ctxdb.settle.events import StoredEvents
 from ctxdb.settle.line_counts import count_chunks, count_one
@@ -250,3 +251,4 @@ class Batch:
         )
         sessions.refresh(conn, touched.sessions)
         refresh_pull_requests(conn, touched.pull_requests)
+        refresh_beside(conn, touched.sessions)

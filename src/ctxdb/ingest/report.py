@@ -23,6 +23,7 @@ class SyncReport:
     lines_read: int = 0
     bad_lines: int = 0
     bytes_read: int = 0
+    side_files: int = 0  # files beside the transcripts that were read: to-dos, plans, history ...
     seconds: float = 0.0
     rebuilt: bool = False  # the database was of an earlier version and has been made again
     missing_roots: list[str] = field(default_factory=list)
@@ -57,6 +58,9 @@ class SyncReport:
         )
         if any(n for _, n in kinds):
             yield "Files: " + ", ".join(f"{n:,} {name}" for name, n in kinds if n) + "."
+        if self.side_files:
+            what = "to-dos, plans, history, saved outputs"
+            yield f"Read {counted(self.side_files, 'file')} beside the transcripts ({what})."
         if self.bad_lines:
             bad = counted(self.bad_lines, "line")
             yield f"{bad} could not be read; `ctxdb status` tells which."

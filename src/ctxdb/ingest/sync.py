@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from ctxdb.errors import LockHeld
 from ctxdb.ingest.first_sync import build, remove_unfinished
 from ctxdb.ingest.old_database import replace_old
+from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.run import Pass
+from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
@@ -49,7 +51,7 @@ def sync(
         rebuilt = replace_old_database(config, progress, busy=busy)
         if rebuilt is not None:
             return rebuilt
-        return _read_new_lines(config.db_path, config.roots, progress, busy)
+        return _read_new_lines(config.db_path, config.roots, config.claude_dirs, progress, busy)
 
 
 def replace_old_database(
@@ -62,7 +64,7 @@ def replace_old_database(
     done: list[SyncReport] = []
 
     def fill(path: Path, roots: Sequence[str]) -> None:
-        done.append(_read_new_lines(path, roots, progress, busy))
+        done.append(_read_new_lines(path, roots, config.claude_dirs, progress, busy))
 
     if not replace_old(config.db_path, config.roots, fill, busy):
         return None
@@ -72,7 +74,11 @@ def replace_old_database(
 
 
 def _read_new_lines(
-    path: Path, roots: Sequence[str], progress: Progress, busy: float
+    path: Path,
+    roots: Sequence[str],
+    claude_dirs: Sequence[str],
+    progress: Progress,
+    busy: float,
 ) -> SyncReport:
     """Bring one database up to date; it is made if it is not there."""
     began = time.monotonic()
@@ -84,6 +90,9 @@ def _read_new_lines(
         # Of what a building has left, little or nothing, processes that read ahead are not
         # worth their memory: forked from this one, they begin with all that this one has.
         report = Pass(conn, roots, progress, ahead=built is None).run()
+        beside = read_side_files(conn, claude_dirs, utc_now())
+        report.side_files = beside.read
+        report.problems += beside.problems
         if built is not None:
             report = _together(built, report)
             report.seconds = round(time.monotonic() - began, 3)

@@ -36,6 +36,9 @@ def condition(
 
         values["_session"] = find_session(conn, text)
         return f"{name} = :_session"
+    if option == "human":
+        automated = "(SELECT id FROM main.sessions WHERE is_automated = 1)"
+        return f"coalesce({name}, '') NOT IN {automated}"  # nothing says that a program wrote it
     values["_model"] = text.lower()
     return f"instr(lower({name}), :_model) > 0"
 

@@ -44,6 +44,7 @@ class Ask(NamedTuple):
     limit: int | None = None
     sort: str | None = None
     columns: str | None = None
+    human: str | None = None  # any text: without the sessions that a program ran
 
     @property
     def narrows(self) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS_FOR_OPTION = {
     "since": ("timestamp", "started_at", "last_read_at", "seen_at"),
     "project": ("project_id", "session_id"),
+    "human": ("session_id",),
     "session": ("session_id",),
     "model": ("model",),
 }

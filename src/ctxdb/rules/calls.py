@@ -286,4 +286,6 @@ def needs_bookkeeping(tool: ToolUse) -> bool:
         or tool.file_path
         or tool.file_operation
         or tool.file_lines_added is not None
+        or tool.plan
+        or tool.line_text is not None
     )

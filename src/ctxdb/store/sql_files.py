@@ -37,6 +37,8 @@ A column may have a place, which counts where not all columns fit on the screen:
 A filter names a column of the answer, or with `table.column` a column of a table (or view) that the
 SQL reads. That table is then narrowed before anything is counted. Commas separate several columns.
 `since` and `until` compare UTC timestamps; `until` has the columns of `since` unless it is given.
+`human` leaves out sessions that a program ran. It has the columns of `project` that are ids of
+sessions, unless it is given.
 `project` needs a column that ends in session_id or project_id; `session` and `model` need a column
 of ids of sessions, and of names of models.
 
@@ -70,7 +72,7 @@ ColumnKind = Literal[
 Place = Literal["always", "about", "outcome", "usual", "detail"]
 ParamKind = Literal["text", "integer", "since", "until", "day", "session"]
 ENTRIES = ("filters", "period", "one row per", "rows share requests", "example")
-FILTERS = ("since", "until", "project", "session", "model")
+FILTERS = ("since", "until", "project", "human", "session", "model")
 COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
 PLACES: tuple[Place, ...] = get_args(Place)
 _NAME = re.compile(r"[a-z]\w*\Z", re.ASCII)
@@ -207,6 +209,9 @@ def _filters(text: str) -> dict[str, tuple[Filter, ...]]:
         )
     if "since" in found:
         found.setdefault("until", found["since"])
+    sessions = tuple(one for one in found.get("project", ()) if one.column.endswith("session_id"))
+    if sessions and len(sessions) == len(found["project"]):
+        found.setdefault("human", sessions)
     return found
 
 

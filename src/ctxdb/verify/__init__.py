@@ -26,6 +26,7 @@ from ctxdb.verify.compare import Comparison
 from ctxdb.verify.differences import VerifyReport
 from ctxdb.verify.lines import LineCheck
 from ctxdb.verify.reach import reach
+from ctxdb.verify.side import check_side_files
 
 if TYPE_CHECKING:
     from ctxdb.config import Config
@@ -52,6 +53,7 @@ def verify(
         conn.execute("BEGIN")
         check = LineCheck(conn, progress)
         check.run(config.roots if only_roots else None)
+        check_side_files(conn, check.report)
         check.report.files_new = _new_files(conn, config)
         if again:
             wanted = reach(conn, set(check.read))

@@ -27,6 +27,7 @@ from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.insert import load
 from ctxdb.store.schema import prepare
+from ctxdb.verify.side import give_side_files, settle_side_files
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
@@ -91,8 +92,10 @@ def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Pro
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
                 first.execute("SELECT key, value FROM _meta WHERE key LIKE 'index:%'").fetchall(),
             )
+        give_side_files(first, conn)
         again = _Again(conn, first, wanted, progress)
         again.run(Scan())
+        settle_side_files(conn)
         if again.lost or again.report.unreadable_files:
             raise NoRoom("a transcript changed meanwhile; verify again")
 

@@ -29,6 +29,7 @@ class Table(NamedTuple):
     key: tuple[str, ...]  # columns that name a row; empty: equal rows are counted
     scope: str  # the column that names the row's session or file
     ignored: tuple[str, ...] = ()
+    is_of_all: bool = False  # a row can follow from all sessions: compared if all are made again
     bookkeeping: type[Row] | None = None  # compare the table beside it too; rows.py has its columns
 
 
@@ -61,6 +62,9 @@ TABLES = (
     Table("usage", ("request_key",), "session_id"),
     Table("files_touched", (), "session_id"),
     Table("git_operations", (), "session_id"),
+    Table("todos", ("session_id", "agent_id", "item_id", "subject"), "session_id"),
+    Table("plans", ("session_id", "path", "text"), "session_id", is_of_all=True),
+    Table("history", ("id",), "session_id", is_of_all=True),
     Table("line_counts", (), "source_file_id"),
     # first_unshared_at depends on the order of arrival: it is filled only if a tie needed it.
     Table("_shared_sessions", (), "session_id", ("first_unshared_at",)),
@@ -76,7 +80,13 @@ NUMBERS = {
     "event_id": "events",
     "tool_id": "tool_uses",
 }
-_INDEXES = {"messages": "messages_fts", "tool_uses": "tool_uses_fts"}
+_INDEXES = {
+    "messages": "messages_fts",
+    "tool_uses": "tool_uses_fts",
+    "todos": "todos_fts",
+    "plans": "plans_fts",
+    "history": "history_fts",
+}
 _SHOWN = 5  # of each table and kind
 
 
@@ -98,16 +108,17 @@ class Comparison:
 
     def run(self) -> None:
         """Compare all tables."""
-        for table in TABLES:
+        tables = [table for table in TABLES if self.is_whole or not table.is_of_all]
+        for table in tables:
             if table.key:
                 self._find_again(table)
-        for table in TABLES:
+        for table in tables:
             if table.key:
                 self._compare(table)
             else:
                 self._compare_all(table)
-        for table_name, index in _INDEXES.items():
-            self._compare_words(table_name, index)
+            if table.name in _INDEXES:
+                self._compare_words(table.name, _INDEXES[table.name])
 
     def _columns(self, table: Table) -> list[str]:
         found = self.conn.execute(f"PRAGMA main.table_info({table.name})")

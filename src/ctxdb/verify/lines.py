@@ -264,7 +264,8 @@ _CALL = (
     " AND message_id IS NOT NULL ORDER BY message_id = ? DESC LIMIT 1"
 )
 _RESULT = (
-    "SELECT result_message_id, result_text, status FROM tool_uses WHERE tool_use_id = ?"
+    "SELECT result_message_id, coalesce((SELECT line_text FROM _tool_results"
+    "  WHERE tool_id = tool_uses.id), result_text), status FROM tool_uses WHERE tool_use_id = ?"
     " AND result_message_id IS NOT NULL ORDER BY result_message_id = ? DESC LIMIT 1"
 )
 

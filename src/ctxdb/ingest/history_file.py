@@ -1,0 +1,123 @@
+"""Reads what is new in history.jsonl: complete lines only, each line once.
+
+Rows and the offset are written in the caller's transaction. A file that is not the one that was
+read is read from its beginning; lines that are known are not stored again, and rows stay when their
+lines are gone. Copies of the file in other folders add no rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ctxdb.claude.entries import line_hash
+from ctxdb.claude.side_contents import Typed, typed_line
+from ctxdb.files.identity import mark_of
+from ctxdb.files.parse import Bad, parse
+from ctxdb.files.tail import read_block
+from ctxdb.rules.history import text_hash
+from ctxdb.side_rows import HistoryLine
+from ctxdb.store.insert import insert
+
+if TYPE_CHECKING:
+    from ctxdb.files.tail import Line
+    from ctxdb.side_rows import SideFile
+
+_EQUAL_LINES = (
+    "SELECT count(*) FROM _history_lines l JOIN _history_places p ON p.history_id = l.history_id"
+    " WHERE l.line_hash = ? AND p.side_file_id = ?"
+)
+
+
+def read_history(conn: sqlite3.Connection, fd: int, file: SideFile) -> set[int]:
+    """Store the new lines of an open file; returns the hashes of their texts."""
+    if file.offset and not _is_same(fd, file):
+        conn.execute("DELETE FROM _history_places WHERE side_file_id = ?", (file.id,))
+        file.offset = file.lines = file.bad_lines = 0
+    reading = _Reading(conn, file)
+    while True:
+        block = read_block(fd, file.offset)
+        if block.is_empty:
+            break
+        reading.take(block.lines)
+        for start, _, _ in block.oversize:
+            reading.note_bad(start, "too large")
+        file.lines += len(block.lines) + len(block.oversize)
+        file.offset = block.end
+    file.mark = mark_of(fd, file.offset)
+    file.state = "partial" if os.fstat(fd).st_size > file.offset else "ok"
+    if not file.bad_lines:
+        file.problem = None
+    return reading.texts
+
+
+def _is_same(fd: int, file: SideFile) -> bool:
+    return os.fstat(fd).st_size >= file.offset and mark_of(fd, file.offset) == file.mark
+
+
+class _Reading:
+    """The lines of one file."""
+
+    def __init__(self, conn: sqlite3.Connection, file: SideFile) -> None:
+        self.conn = conn
+        self.file = file
+        self.is_start = file.offset == 0
+        self.before: Counter[int] = Counter()  # equal lines, by hash
+        self.texts: set[int] = set()
+
+    def take(self, lines: list[Line]) -> None:
+        """Store the lines of a block."""
+        for start, _, data in lines:
+            found = parse(data)
+            if found is None:
+                continue  # a blank line
+            if isinstance(found, Bad):
+                self.note_bad(start, found.reason)
+                continue
+            for within, length, entry in found.objects:  # nearly always one
+                typed = typed_line(entry)
+                if typed is None:
+                    self.note_bad(start, "no prompt in it")
+                else:
+                    self._store(start + within, data[within : within + length], typed)
+
+    def note_bad(self, start: int, reason: str) -> None:
+        """A line that cannot be read."""
+        self.file.bad_lines += 1
+        self.file.problem = f"{reason} at byte {start}"
+
+    def _store(self, start: int, data: bytes, typed: Typed) -> None:
+        hashed = line_hash(data)
+        if not self.is_start and hashed not in self.before:
+            (self.before[hashed],) = self.conn.execute(
+                _EQUAL_LINES, (hashed, self.file.id)
+            ).fetchone()
+        nth = self.before[hashed]
+        self.before[hashed] += 1
+        known = self.conn.execute(
+            "SELECT history_id FROM _history_lines WHERE line_hash = ? AND nth = ?", (hashed, nth)
+        ).fetchone()
+        if known is None:
+            text = text_hash(typed.whole)
+            (last,) = self.conn.execute("SELECT max(id) FROM history").fetchone()
+            row = HistoryLine(
+                (last or 0) + 1,
+                typed.timestamp,
+                typed.project_path,
+                typed.session_id,
+                typed.prompt,
+                typed.pasted_bytes,
+                line_hash=hashed,
+                nth=nth,
+                text_hash=text,
+            )
+            insert(self.conn, HistoryLine, [row])
+            self.texts.add(text)
+            known = (row.id,)
+        (history_id,) = known
+        self.conn.execute(
+            "INSERT OR REPLACE INTO _history_places VALUES (?, ?, ?)",
+            (self.file.id, start, history_id),
+        )

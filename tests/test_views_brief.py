@@ -1,0 +1,159 @@
+"""The brief of a turn, and lists of sessions and projects that a person wants to read."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from builder import World, text, tool_use
+from ctxdb.query.statement import Ask, statement_for
+from lab import lab
+from viewlab import answer, columns, stored
+from viewworld import edited
+from world import RUN, run_python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REPO = "/home/ada/engine"
+
+
+def worked() -> World:
+    world = World()
+    t = world.session()
+    t.prompt("make it green")
+    t.reply(text("I look first."))
+    t.tool("Bash", {"command": "ls src\nls docs"}, "a.py")
+    edited(t, f"{REPO}/src/a.py", 3, 1)
+    edited(t, f"{REPO}/src/a.py", 2, 0)
+    call = tool_use(
+        world,
+        "Agent",
+        {"description": "Look around", "prompt": "Look at all", "subagent_type": "Explore"},
+    )
+    t.reply(call)
+    t.result(call["id"], "I saw it.", {"status": "completed", "agentId": "a9"})
+    t.tool("Bash", {"command": "make test"}, "ok")
+    t.reply(text("It is green."))
+    return world
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[Path]:
+    with lab() as one:
+        yield stored(one, worked())
+
+
+def test_a_turn_tells_all_that_was_said_and_done(db: Path) -> None:
+    names = "reply, last_reply, tools_used, commands_run, files_changed"
+    assert columns(db, "turns_overview", names) == [
+        ("I look first.\n\nIt is green.", "It is green.", "Bash 2, Edit 2, Agent 1", 2, 1)
+    ]
+    assert columns(db, "turns_overview", "agents_used") == [("Explore 1",)]
+    ((commands, files, agents),) = columns(db, "turns_overview", "commands, files, agents")
+    assert json.loads(commands) == ["ls src\nls docs", "make test"]
+    assert json.loads(files) == [{"path": "src/a.py", "lines_added": 5, "lines_removed": 1}]
+    assert json.loads(agents) == [
+        {
+            "agent_type": "Explore",
+            "task": "Look around",
+            "status": "completed",
+            "answer": "I saw it.",
+        }
+    ]
+
+
+def test_an_agent_is_shown_with_its_task_and_its_answer(db: Path) -> None:
+    names = "task, prompt, answer, request"
+    assert columns(db, "subagent_runs", names) == [
+        ("Look around", "Look at all", "I saw it.", "make it green")
+    ]
+
+
+def test_the_brief_of_a_session_is_printed_as_a_person_reads_it() -> None:
+    with lab() as one:
+        stored(one, worked())
+        shown = run_python(RUN, "--db", one.db, "show", "--brief", "--no-sync").stdout
+        for line in (
+            "❯ make it green",
+            "I look first.",
+            "  Tools: Bash 2, Edit 2, Agent 1",
+            "    src/a.py  +5 -1",
+            "    $ make test",
+            "    Explore: Look around",
+            "      → I saw it.",
+        ):
+            assert f"\n{line}\n" in shown
+        day = run_python(RUN, "--db", one.db, "show", "--day", "2026-03-01", "--no-sync").stdout
+        assert day == shown
+        empty = run_python(RUN, "--db", one.db, "show", "--day", "2026-02-01", "--no-sync")
+        assert empty.stderr == "No requests on that day: 2026-02-01.\n"
+
+
+def test_the_query_brief_has_the_turns_of_a_day(db: Path) -> None:
+    names = "prompt, reply, tools_used"
+    assert answer(db, "brief", names, since="2026-03-01") == [
+        ("make it green", "I look first.\n\nIt is green.", "Bash 2, Edit 2, Agent 1")
+    ]
+    assert answer(db, "brief", names, since="2026-03-02") == []
+
+
+# -- lists -----------------------------------------------------------------------------------------
+
+
+def asked_in(world: World, cwd: str, prompt: str) -> None:
+    t = world.session(cwd=cwd)
+    t.prompt(prompt, cwd=cwd)
+    t.reply(text("Yes."), cwd=cwd)
+
+
+def test_worktrees_are_rolled_up_and_equal_names_are_told_apart() -> None:
+    world = World()
+    asked_in(world, "/home/ada/a/web", "one")
+    asked_in(world, "/home/ada/a/web/.claude/worktrees/x", "two")
+    asked_in(world, "/home/ada/b/web", "three")
+    asked_in(world, "/home/ada/solo", "four")
+    with lab() as one:
+        db = stored(one, world)
+        names = "project, repo_path, worktrees, sessions"
+        assert sorted(columns(db, "projects_overview", names)) == [
+            ("a/web", "/home/ada/a/web", 1, 2),
+            ("b/web", "/home/ada/b/web", 0, 1),
+            ("solo", "/home/ada/solo", 0, 1),
+        ]
+        assert sorted(columns(db, "usage_by_project", names)) == sorted(
+            columns(db, "projects_overview", names)
+        )
+        assert answer(db, "last_prompts", "project, prompt") == [
+            ("solo", "four"),
+            ("b/web", "three"),
+            ("a/web", "two"),
+        ]
+        with closing(sqlite3.connect(db)) as conn:
+            single = Ask("projects_overview", project="/home/ada/a/web/.claude/worktrees/x")
+            asked = statement_for(single, conn)
+            (row,) = conn.execute(asked.sql, asked.values).fetchall()
+            assert row[:4] == ("a/web", "/home/ada/a/web", 1, 1)
+
+
+def test_human_leaves_out_what_a_program_ran() -> None:
+    world = World()
+    asked_in(world, REPO, "typed")
+    asked_in(world, REPO, "run by a program")
+    with lab() as one:
+        db = stored(one, world)
+        with closing(sqlite3.connect(db)) as conn, conn:
+            conn.execute(
+                "UPDATE sessions SET is_automated = 1 WHERE first_prompt = 'run by a program'"
+            )
+            for view, column in (("sessions_overview", "title"), ("turns_overview", "prompt")):
+                asked = statement_for(Ask(view, since="all", human="yes", columns=column), conn)
+                (found, *_) = conn.execute(asked.sql, asked.values).fetchall()
+                assert found[0] == "typed"
+            asked = statement_for(Ask("projects_overview", human="yes", columns="turns"), conn)
+            assert [row[0] for row in conn.execute(asked.sql, asked.values)] == [1]
