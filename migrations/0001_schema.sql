@@ -186,6 +186,7 @@ CREATE TABLE messages (
   agent_id TEXT, -- agent that said it, NULL for the main thread
   turn_id INTEGER REFERENCES turns(id), -- the human request it belongs to
   parent_uuid TEXT, -- uuid of the nearest stored ancestor
+  logical_parent_uuid TEXT, -- uuid of the last entry before a compaction, on the boundary after it, which has no parent: so a thread stays whole
   type TEXT NOT NULL CHECK (type = 'user' OR type = 'assistant' OR type = 'system' OR type = 'attachment'), -- the entry's type: user, assistant, system or attachment
   subtype TEXT, -- assistant: text, thinking, tool_use, server_tool_use or mixed; system and attachment: their own
   kind TEXT NOT NULL, -- human, command, shell, command_output, tool_result, plan, meta, compact_summary, interruption, notification, agent_prompt, assistant, synthetic, system, attachment
@@ -201,6 +202,7 @@ CREATE TABLE messages (
   git_branch TEXT, -- branch
   version TEXT, -- Claude Code version that wrote it
   data TEXT, -- JSON: what else the entry says (compaction numbers, API error status, hook results, effort, images, ...)
+  extra TEXT, -- JSON: keys and blocks that ctxdb has no place for, by path; without base64, at most 64 kB, truncated is true if it was cut; view unknown_keys counts them
   source_file_id INTEGER REFERENCES source_files(id), -- file that holds the line
   byte_start INTEGER, -- where the line begins
   byte_length INTEGER -- its length without the newline; negative when the line is no longer in its file
@@ -210,6 +212,7 @@ CREATE INDEX messages_session_id ON messages(session_id, source_file_id, byte_st
 CREATE INDEX messages_source_file_id ON messages(source_file_id, byte_start);
 CREATE INDEX messages_turn_id ON messages(turn_id, timestamp);
 CREATE INDEX messages_compact_summary ON messages(parent_uuid) WHERE kind = 'compact_summary';
+CREATE INDEX messages_extra ON messages(version) WHERE extra IS NOT NULL;
 CREATE INDEX messages_timestamp ON messages(timestamp);
 CREATE INDEX messages_agent ON messages(session_id, agent_id, timestamp) WHERE agent_id IS NOT NULL;
 -- Compactions, failures of the API, interruptions: 2 % of the messages.
@@ -300,6 +303,7 @@ CREATE TABLE tool_uses (
   result_text TEXT, -- text of the result
   result_bytes INTEGER, -- size of the result
   result_path TEXT, -- file the whole output was saved to
+  result_data TEXT, -- JSON: what else the result says (code and bytes of a page, stderr that is not in result_text, userModified, totalTokens, statusChange, ...)
   result_message_id INTEGER REFERENCES messages(id), -- message that holds the result
   searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN NULL ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files
 );
@@ -592,9 +596,11 @@ CREATE TABLE _event_lines (
   event_id INTEGER PRIMARY KEY, -- the event
   line_hash INTEGER NOT NULL, -- hash of the line's bytes
   file_session TEXT NOT NULL DEFAULT '', -- session of its file
-  nth INTEGER NOT NULL -- how many equal lines came before it in its file
+  nth INTEGER NOT NULL, -- how many equal lines came before it in its file
+  is_unknown INTEGER NOT NULL DEFAULT 0 -- 1 where its type was on no list when it was read
 );
 CREATE UNIQUE INDEX _event_lines_identity ON _event_lines(line_hash, file_session, nth);
+CREATE INDEX _event_lines_unknown ON _event_lines(event_id) WHERE is_unknown = 1;
 
 -- The other places where an event occurs.
 CREATE TABLE _event_copies (

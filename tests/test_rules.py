@@ -783,7 +783,7 @@ def test_r14_a_wrapped_line_is_an_agents_and_a_sidechain_whatever_the_wrapper_sa
 
 
 @pytest.mark.parametrize(
-    "data", [{"type": "bash_progress"}, {"agentId": None}, {"message": {"type": "other"}}]
+    "data", [{"type": "bash_progress"}, {"message": None}, {"message": {"type": "other"}}]
 )
 def test_r14_other_progress_lines_are_skipped(data: dict[str, Any]) -> None:
     assert isinstance(wrapped(**data), Skip)

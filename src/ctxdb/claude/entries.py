@@ -11,69 +11,17 @@ from contextlib import suppress
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
-from zlib import crc32
 
+from ctxdb.claude.blocks import block_key, block_keys, images_in
+from ctxdb.claude.extra import extra_of
 from ctxdb.claude.human_text import content_text, human_parts, queued_turn, turn_kind, user_kind
 from ctxdb.claude.side_data import attachment_parts, event_record, side_data, system_parts
 from ctxdb.claude.token_counts import usage_lines
 from ctxdb.claude.tools import notice_facts, read_call, read_result, result_facts
-from ctxdb.claude.values import base64_size, dict_of, dump, text_of, time_of
+from ctxdb.claude.values import dict_of, text_of, time_of
 from ctxdb.rows import AgentFact, Message, Record, Skip, ToolUse
 
 THREADED = frozenset(("user", "assistant", "system", "attachment"))
-
-
-def _text_key(text: str, sort: str = "t") -> str:
-    return f"{sort}{crc32(text.encode('utf-8', 'replace')):x}.{len(text)}"
-
-
-def _block_key(block: Any) -> str:
-    """A short key of a content block: by id for calls and results, by value for the rest."""
-    if type(block) is str:
-        return _text_key(block)
-    if type(block) is not dict:
-        return f"x{crc32(dump(block).encode()):x}"
-    what = block.get("type")
-    if what == "tool_use":
-        return f"u{block.get('id')}"
-    if what == "tool_result":
-        return f"r{block.get('tool_use_id')}"
-    if what == "text" and type(block.get("text")) is str:
-        return _text_key(block["text"])
-    if what == "thinking":
-        thought = block.get("thinking") or block.get("signature")
-        if type(thought) is str:
-            return _text_key(thought, "h")
-    return f"x{crc32(dump(block).encode()):x}"
-
-
-def _block_keys(content: Any) -> str | None:
-    if type(content) is str:
-        return _block_key(content) if content else None
-    if type(content) is not list or not content:
-        return None
-    if len(content) == 1:
-        return _block_key(content[0])
-    return " ".join(sorted({_block_key(block) for block in content}))
-
-
-def _images(content: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    if type(content) is not list:
-        return found
-    for block in content:
-        if type(block) is dict and block.get("type") in ("image", "document"):
-            source = dict_of(block.get("source"))
-            found.append(
-                {
-                    "kind": block["type"],
-                    "media_type": text_of(source.get("media_type")),
-                    "bytes": base64_size(source.get("data")),
-                }
-            )
-        elif type(block) is dict and block.get("type") == "tool_result":
-            found += _images(block.get("content"))
-    return found
 
 
 def _one_block(block: Any, record: Message) -> bool:
@@ -106,7 +54,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.kind = "synthetic" if synthetic else "assistant"
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
         record.usage = usage_lines(entry, message)
-        record.block_keys = _block_key(content[0])
+        record.block_keys = block_key(content[0])
         record.data = side_data(entry, message, [])
         return
     texts: list[str] = []
@@ -143,7 +91,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.calls = calls or None
     record.results = results or None
     record.usage = usage_lines(entry, message)
-    record.block_keys = _block_keys(content)
+    record.block_keys = block_keys(content)
     record.data = side_data(entry, message, [])
 
 
@@ -158,7 +106,7 @@ def _one_result(
         record.results = [result]
         record.facts = result_facts(result, detail, record.timestamp or "")
     record.block_keys = f"r{block.get('tool_use_id')}"
-    record.data = side_data(entry, message, _images(block.get("content")))
+    record.data = side_data(entry, message, images_in(block.get("content")))
 
 
 def _user(entry: dict[str, Any], record: Message) -> None:
@@ -190,6 +138,8 @@ def _user(entry: dict[str, Any], record: Message) -> None:
         beside = [b for b in blocks if type(b) is dict and b.get("type") != "tool_result"]
         if beside and not in_agent and entry.get("isMeta") is not True:
             record.turn = queued_turn(beside)
+    elif entry.get("toolUseResult") is not None:
+        record.kind = "tool_result"  # of a call that it does not name: all of it is in extra
     else:
         record.kind, prompt = user_kind(entry, content, in_agent=in_agent)
         if prompt:
@@ -200,8 +150,8 @@ def _user(entry: dict[str, Any], record: Message) -> None:
         facts += notice_facts(record.text, at) or ()
     record.results = results or None
     record.facts = facts or None
-    record.block_keys = _block_keys(content)
-    record.data = side_data(entry, message, _images(content))
+    record.block_keys = block_keys(content)
+    record.data = side_data(entry, message, images_in(content))
 
 
 def _system(entry: dict[str, Any], record: Message) -> None:
@@ -271,7 +221,7 @@ def _threaded(
     outer = entry if wrapper is None else wrapper
     agent, version, session, cwd, branch, slug, entrypoint, process = _common(outer, length)
     if wrapper is not None:
-        agent = text_of(dict_of(wrapper.get("data")).get("agentId")) or text_of(get("agentId"))
+        agent = _agent_of(wrapper, entry)
         at = at or time_of(wrapper.get("timestamp"))
     forked = dict_of(entry["forkedFrom"]) if "forkedFrom" in entry else None
     sidechain = (
@@ -303,7 +253,10 @@ def _threaded(
     record.entrypoint = entrypoint
     if process != session:
         record.process_session = process
+    if "logicalParentUuid" in entry:
+        record.logical_parent_uuid = text_of(entry["logicalParentUuid"])
     _READERS[what](entry, record)
+    record.extra = extra_of(entry, what)
     return record
 
 
@@ -314,20 +267,33 @@ def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
     parent = text_of(entry.get("parentUuid"))
     version = text_of(entry.get("version")) or ""
     what = text_of(data.get("type")) or "progress"
-    agent = text_of(data.get("agentId"))
     inner_type = text_of(inner.get("type"))
-    if what != "agent_progress" or agent is None or inner_type not in THREADED:
+    if what != "agent_progress" or inner_type not in THREADED:
         session = text_of(entry.get("sessionId"))
         return Skip("progress", version, what, uuid, parent, session)
     record = _threaded(inner, start, length, False, entry)
     if uuid is not None and uuid != record.uuid:
         record.wrapper = (uuid, parent)
+    agent = record.agent_id
+    if agent is None:
+        return record
     call = text_of(entry.get("parentToolUseID")) or ""
     prompt = text_of(data.get("prompt"))
     # With its time: an agent that is resumed has lines below several calls, the first started it.
     fact = AgentFact(agent, "progress", call, record.timestamp or "", kind="task", prompt=prompt)
     record.facts = [*(record.facts or ()), fact]
     return record
+
+
+def _agent_of(wrapper: dict[str, Any], entry: dict[str, Any]) -> str | None:
+    """The agent of an entry inside a progress line; without an id, it is known by its call.
+
+    If not even the call is named, its thread is a sidechain as in version 1.0.
+    """
+    data = dict_of(wrapper.get("data"))
+    agent = text_of(data.get("agentId")) or text_of(entry.get("agentId"))
+    call = text_of(wrapper.get("parentToolUseID"))
+    return agent or (f"side-{call}" if call else None)
 
 
 def read_entry(

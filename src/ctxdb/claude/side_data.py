@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from ctxdb.claude.blocks import images_beside
 from ctxdb.claude.human_text import content_text, human_parts
+from ctxdb.claude.known_keys import (
+    DATA,
+    ENTRY,
+    MESSAGE,
+    PRIVATE,
+    SYSTEM,
+    USAGE,
+    in_place,
+)
+from ctxdb.claude.known_types import EVENT_TYPES
 from ctxdb.claude.tools import notice_facts
 from ctxdb.claude.values import (
     byte_length,
@@ -24,58 +35,12 @@ from ctxdb.rows import Event
 
 Snapshot = tuple[str, int, str | None]  # path, version, time
 
-# Keys of user and assistant lines that a view may need.
-_KEPT = frozenset(
-    (
-        "advisorModel",
-        "agent_transcript_path",
-        "apiBlockIndex",
-        "apiErrorIsTransient",
-        "apiErrorStatus",
-        "attachments",
-        "attributionAgent",
-        "attributionMcpServer",
-        "attributionMcpTool",
-        "attributionPlugin",
-        "attributionSkill",
-        "costUSD",
-        "customInstructions",
-        "durationMs",
-        "effort",
-        "error",
-        "errorDetails",
-        "forkedFrom",
-        "imagePasteIds",
-        "interruptedByShutdown",
-        "interruptedMessageId",
-        "isAbortedMidStream",
-        "isApiErrorMessage",
-        "isMeta",
-        "isVisibleInTranscriptOnly",
-        "logicalParentUuid",
-        "mcpMeta",
-        "modelUsage",
-        "origin",
-        "perTurnEffort",
-        "permissionMode",
-        "planContent",
-        "promptId",
-        "promptSource",
-        "queuePriority",
-        "sessionKind",
-        "sourceToolUseID",
-        "supersedesUuids",
-        "systemMessage",
-        "thinkingMetadata",
-        "todos",
-        "toolDenialKind",
-        "toolEndsTurn",
-        "turnOrigin",
-        "userFeedback",
-    )
-)
-_KEPT_OF_MESSAGE = frozenset(("container", "context_management", "diagnostics"))
-# Keys that have columns of their own, or that say where the line is.
+# Keys of user and assistant lines, and of their message, that messages.data has.
+_KEPT = in_place(ENTRY, DATA)
+_KEPT_OF_MESSAGE = in_place(MESSAGE, DATA)
+_KEPT_OF_USAGE = in_place(USAGE, DATA)
+_KNOWN_OF_SYSTEM = frozenset(ENTRY) | frozenset(SYSTEM)
+# Keys that have columns of their own, or that say where the line stands.
 _ENVELOPE = frozenset(
     (
         "agentId",
@@ -85,6 +50,9 @@ _ENVELOPE = frozenset(
         "entrypoint",
         "gitBranch",
         "isSidechain",
+        "logicalParentUuid",
+        "ownerAccountUuid",
+        "ownerOrganizationUuid",
         "parentUuid",
         "sessionId",
         "session_id",
@@ -107,28 +75,38 @@ _TEXT_KEYS: dict[str, tuple[str, ...]] = {
     "nested_memory": ("content",),
     "file": ("content",),
 }
-_PRIVATE = ("ownerAccountUuid", "ownerOrganizationUuid")
 
 
 def side_data(
     entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
 ) -> str | None:
     """JSON for messages.data of a user or assistant line."""
-    if not images and _KEPT.isdisjoint(entry) and _KEPT_OF_MESSAGE.isdisjoint(message):
+    usage = dict_of(message.get("usage"))
+    if (
+        not images
+        and _KEPT.isdisjoint(entry)
+        and _KEPT_OF_MESSAGE.isdisjoint(message)
+        and _KEPT_OF_USAGE.isdisjoint(usage)
+    ):
         return None
     kept: dict[str, Any] = {key: entry[key] for key in _KEPT.intersection(entry)}
-    if images:
-        kept["images"] = images
+    if images or "images" in kept:
+        kept["images"] = images + images_beside(kept.get("images"))
     for key in _KEPT_OF_MESSAGE:
         if message.get(key):
             kept[key] = message[key]
+    kept |= {key: usage[key] for key in _KEPT_OF_USAGE.intersection(usage)}
     return dump(shrink(dict(sorted(kept.items())))) if kept else None
 
 
 def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
     """(text, data) of a system line."""
     text = content_text(entry.get("content")) or None
-    kept = {key: value for key, value in entry.items() if key not in _ENVELOPE}
+    kept = {
+        key: value
+        for key, value in entry.items()
+        if key in _KNOWN_OF_SYSTEM and key not in _ENVELOPE
+    }
     return text, dump(shrink(kept)) if kept else None
 
 
@@ -208,7 +186,7 @@ def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
 def _without_private(value: Any) -> Any:
     """The value without account ids, at any depth."""
     if type(value) is dict:
-        return {k: _without_private(v) for k, v in value.items() if k not in _PRIVATE}
+        return {k: _without_private(v) for k, v in value.items() if k not in PRIVATE}
     if type(value) is list:
         return [_without_private(item) for item in value]
     return value
@@ -225,7 +203,7 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
     at = time_of(entry.get("timestamp")) or time_of(snapshot.get("timestamp"))
     subtype = next((found for key in _SUBTYPES if (found := text_of(entry.get(key)))), None)
     data = dump_without_base64(entry)
-    if any(key in data for key in _PRIVATE):
+    if any(key in data for key in PRIVATE):
         data = dump_without_base64(_without_private(entry))
     record = Event(
         type=name,
@@ -237,6 +215,7 @@ def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) ->
         line_hash=hashed,
         version=text_of(entry.get("version")) or "",
         said_session=text_of(entry.get("sessionId")),
+        is_unknown=0 if name in EVENT_TYPES else 1,
     )
     if "parentUuid" in entry:
         record.uuid, record.said_parent = text_of(entry.get("uuid")), text_of(entry["parentUuid"])

@@ -13,6 +13,7 @@ import orjson
 
 from ctxdb.claude.file_changes import call_file, result_file
 from ctxdb.claude.git_output import git_operations
+from ctxdb.claude.result_data import result_data, server_result_text
 from ctxdb.claude.values import (
     base64_size,
     byte_length,
@@ -114,6 +115,8 @@ def read_call(block: dict[str, Any]) -> ToolUse | None:
     server = None
     if raw_name.startswith("mcp__"):
         server = raw_name[5:].partition("__")[0] or None
+    elif "server_name" in block:
+        server = text_of(block["server_name"])
     return ToolUse(
         tool_use_id=tool_use_id,
         name=name,
@@ -200,13 +203,20 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | No
         return None
     is_error = block.get("is_error") is True
     content = block.get("content")
-    head = content if type(content) is str else _content(content) or ""
+    size: int | None = None
+    if type(content) is str:
+        head = content
+    elif block.get("type") in (None, "tool_result"):
+        head = _content(content) or ""
+    else:
+        head, size = server_result_text(content), byte_length(dump(content))
     fields = detail if type(detail) is dict else _NO_FIELDS
     path = text_of(fields.get("persistedOutputPath"))
     if path is None and head.startswith("<persisted-output>"):
         saved = _PERSISTED.search(head, 0, 2000)
         path = saved.group(1).strip() if saved else None
-    size = int_of(fields.get("persistedOutputSize")) if path else None
+    if path:
+        size = int_of(fields.get("persistedOutputSize"))
     goes_on = fields.get("backgroundTaskId") or head.startswith(_IN_BACKGROUND)
     result = ToolUse(
         tool_use_id=tool_use_id,
@@ -217,6 +227,7 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | No
         result_text=head or None,
         result_bytes=byte_length(head) if size is None else size,
         result_path=path,
+        result_data=result_data(fields, head) if fields else None,
         tool_ms=_milliseconds(fields) if fields else None,
         git=git_operations(fields["gitOperation"]) if "gitOperation" in fields else None,
     )
