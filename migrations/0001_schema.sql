@@ -26,6 +26,7 @@ CREATE TABLE sessions (
   project_id INTEGER REFERENCES projects(id), -- the project it began in
   title TEXT, -- what to call it, in one line of at most 120 characters: custom title, AI title, summary, heading of its plan, first prompt or first reply; NULL when there is none of these
   title_source TEXT CHECK (title_source = 'custom' OR title_source = 'ai' OR title_source = 'summary' OR title_source = 'plan' OR title_source = 'prompt' OR title_source = 'reply'), -- where title comes from: custom, ai, summary, plan (heading of the plan it began with), prompt or reply (no request in it: the first line of the first reply, else the first agent's description)
+  names TEXT, -- every title and summary that it ever had, and its nicknames, one per line; search finds it by each of them
   slug TEXT, -- Claude Code's nickname for it, such as soft-purring-owl
   first_prompt TEXT, -- the first thing a human asked in it
   cwd TEXT, -- first working directory of the main thread
@@ -305,7 +306,7 @@ CREATE TABLE tool_uses (
   result_path TEXT, -- file the whole output was saved to
   result_data TEXT, -- JSON: what else the result says (code and bytes of a page, stderr that is not in result_text, userModified, totalTokens, statusChange, ...)
   result_message_id INTEGER REFERENCES messages(id), -- message that holds the result
-  searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN NULL ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files
+  searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN CASE WHEN status = 'rejected' THEN result_text END ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files, but with a person's reason for a refusal
 );
 CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id);
 CREATE INDEX tool_uses_message_id ON tool_uses(message_id);
@@ -665,6 +666,8 @@ CREATE TABLE _schema_docs (
 -- and sqlite-utils find the index of a table.
 CREATE VIRTUAL TABLE messages_fts USING fts5(text, thinking, content="messages", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE tool_uses_fts USING fts5(target, input, searched_text, content="tool_uses", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE turns_fts USING fts5(prompt, content="turns", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE sessions_fts USING fts5(title, names, content="sessions", content_rowid="rowid", tokenize='unicode61 remove_diacritics 2');
 
 CREATE VIRTUAL TABLE todos_fts USING fts5(subject, description, content="todos", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE plans_fts USING fts5(text, content="plans", content_rowid="id", tokenize='unicode61 remove_diacritics 2');
@@ -673,6 +676,27 @@ CREATE VIRTUAL TABLE history_fts USING fts5(prompt, content="history", content_r
 -- The batch that adds rows adds them to the full text too (one statement is three times as fast as a
 -- trigger per row). Changes and removals are rare and go through triggers. Messages without text are
 -- in it too: FTS5's integrity-check compares the number of rows.
+-- Turns and sessions are few: triggers add them too.
+CREATE TRIGGER turns_fts_ai AFTER INSERT ON turns BEGIN
+  INSERT INTO turns_fts(rowid, prompt) VALUES (new.id, new.prompt);
+END;
+CREATE TRIGGER turns_fts_ad AFTER DELETE ON turns BEGIN
+  INSERT INTO turns_fts(turns_fts, rowid, prompt) VALUES ('delete', old.id, old.prompt);
+END;
+CREATE TRIGGER turns_fts_au AFTER UPDATE OF prompt ON turns WHEN old.prompt IS NOT new.prompt BEGIN
+  INSERT INTO turns_fts(turns_fts, rowid, prompt) VALUES ('delete', old.id, old.prompt);
+  INSERT INTO turns_fts(rowid, prompt) VALUES (new.id, new.prompt);
+END;
+CREATE TRIGGER sessions_fts_ai AFTER INSERT ON sessions BEGIN
+  INSERT INTO sessions_fts(rowid, title, names) VALUES (new.rowid, new.title, new.names);
+END;
+CREATE TRIGGER sessions_fts_ad AFTER DELETE ON sessions BEGIN
+  INSERT INTO sessions_fts(sessions_fts, rowid, title, names) VALUES ('delete', old.rowid, old.title, old.names);
+END;
+CREATE TRIGGER sessions_fts_au AFTER UPDATE OF title, names ON sessions WHEN old.title IS NOT new.title OR old.names IS NOT new.names BEGIN
+  INSERT INTO sessions_fts(sessions_fts, rowid, title, names) VALUES ('delete', old.rowid, old.title, old.names);
+  INSERT INTO sessions_fts(rowid, title, names) VALUES (new.rowid, new.title, new.names);
+END;
 CREATE TRIGGER messages_fts_ad AFTER DELETE ON messages BEGIN
   INSERT INTO messages_fts(messages_fts, rowid, text, thinking) VALUES ('delete', old.id, old.text, old.thinking);
 END;
@@ -683,7 +707,7 @@ END;
 CREATE TRIGGER tool_uses_fts_ad AFTER DELETE ON tool_uses BEGIN
   INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, searched_text) VALUES ('delete', old.id, old.target, old.input, old.searched_text);
 END;
-CREATE TRIGGER tool_uses_fts_au AFTER UPDATE OF name, target, input, result_text ON tool_uses WHEN old.target IS NOT new.target OR old.input IS NOT new.input OR old.searched_text IS NOT new.searched_text BEGIN
+CREATE TRIGGER tool_uses_fts_au AFTER UPDATE OF name, target, input, result_text, status ON tool_uses WHEN old.target IS NOT new.target OR old.input IS NOT new.input OR old.searched_text IS NOT new.searched_text BEGIN
   INSERT INTO tool_uses_fts(tool_uses_fts, rowid, target, input, searched_text) VALUES ('delete', old.id, old.target, old.input, old.searched_text);
   INSERT INTO tool_uses_fts(rowid, target, input, searched_text) VALUES (new.id, new.target, new.input, new.searched_text);
 END;

@@ -79,7 +79,7 @@ class Lab:
             for table, column in (("tool_uses", "input"), ("messages", "data"), ("events", "data")):
                 broken = f"SELECT id FROM {table} WHERE NOT json_valid(coalesce({column}, 0))"
                 assert conn.execute(broken).fetchall() == [], f"{table}.{column}"
-            for name in ("messages_fts", "tool_uses_fts"):
+            for name in ("messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts"):
                 conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
             conn.rollback()
 

@@ -249,7 +249,7 @@ def test_case_61_rows_deleted_by_hand_are_not_added_again_and_stop_nothing(
     assert report.lines_read == sum(data.count(b"\n") for _, data in rest)
     assert world.sync().lines_read == 0
     with world.connect(write=True) as conn:
-        for name in ("messages_fts", "tool_uses_fts"):
+        for name in ("messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts"):
             conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
 
 
@@ -981,7 +981,7 @@ def test_case_74_an_sqlite_that_is_too_old_is_refused_in_one_line(world: World) 
         one_line(world.cli(command, code=code), "SQLite 3.39.4 is too old", "3.40.0")
 
 
-INDEXES = ("messages_fts", "tool_uses_fts")
+INDEXES = ("messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts")
 
 
 def check_full_text(world: World) -> None:

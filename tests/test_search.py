@@ -201,7 +201,7 @@ def test_a_name_of_a_field_is_no_hit_where_a_value_or_result_is(world: World, fi
         "curl --[timeout] 3",
         "sleep a [timeout]",
     ]
-    shown = sessions_found(world, "timeout", limit=1)
+    shown = sessions_found(world, "timeout", session=session, limit=1)
     assert [(len(one.hits), one.more) for one in shown] == [(1, 2)]
     assert len(found(world, "timeout done", session=session)) == 2
 
@@ -285,7 +285,7 @@ def test_what_people_and_the_model_say_comes_before_what_tools_print(
     conversation(files)
     fill(world, files)
     [group] = look(world, "ferryd", session=world.one("SELECT id FROM sessions")).groups
-    assert [hit.source for hit in group.hits] == ["message"] * 3 + ["tool"] * 2
+    assert [hit.source for hit in group.hits] == ["turn", "message", "message", "tool", "tool"]
     assert group.hits[0].kind == "human"
 
 
@@ -323,7 +323,11 @@ def test_hits_are_grouped_by_session_and_the_rest_is_counted(world: World, files
     fill(world, files)
     groups = look(world, "tide").groups
     assert sorted((len(group.hits), group.more) for group in groups) == [(2, 0), (3, 1), (3, 3)]
-    assert sum(len(group.hits) for group in look(world, "tide", limit=4).groups) == 4
+    first = look(world, "tide", limit=2).groups  # -n counts sessions
+    assert [group.session_id for group in first] == [group.session_id for group in groups[:2]]
+    assert [(len(group.hits), group.more) for group in first] == [
+        (len(group.hits), group.more) for group in groups[:2]
+    ]
     one = groups[0].session_id
     [group] = look(world, "tide", session=one).groups
     assert (group.session_id, group.more) == (one, 0)
@@ -578,3 +582,72 @@ def test_a_pasted_page_is_not_repeated_where_nothing_is_found(world: World, file
     done = world.cli("search", "x" * 5000)
     assert done.stderr.endswith("x… does not occur.\n")
     assert len(done.stderr) < 100
+
+
+# -- what people said and names ------------------------------------------------------------------
+
+
+def test_a_session_is_found_by_every_name_it_ever_had(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go", slug="calm-baking-otter")
+    session.reply(text("gone"))
+    for title in ("Lighthouse keeper", "Foghorn repair"):
+        session.ai_title(title)
+    fill(world, files)
+    for words in ("lighthouse", "foghorn repair", "otter"):
+        [group] = look(world, words).groups
+        assert [(hit.source, hit.kind) for hit in group.hits] == [("session", "title")], words
+    assert found(world, "lighthouse") == ["[Lighthouse] keeper"]
+    assert not look(world, "lighthouse", kind="human").groups
+    assert look(world, "lighthouse", kind="title").groups
+
+
+def test_a_queued_prompt_and_a_slash_command_are_found(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go")
+    session.queue("enqueue", content="mind the anchor chain")
+    session.queue("remove")
+    session.command("/deploy", "harbour")
+    fill(world, files)
+    assert found(world, "anchor chain", kind="human") == ["mind the [anchor] [chain]"]
+    assert found(world, "deploy harbour", kind="command") == ["/[deploy] [harbour]"]
+
+
+def test_the_reason_for_refusing_an_edit_is_found(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go")
+    call = tool_use(files, "Edit", {"file_path": "/a", "old_string": "x", "new_string": "y"})
+    session.reply(call)
+    said = "The user doesn't want to proceed with this tool use. the user said:\nuse the capstan"
+    session.result(call["id"], said, is_error=True)
+    fill(world, files)
+    assert len(found(world, "capstan")) == 1
+
+
+def test_few_hits_are_joined_by_those_of_other_forms_of_the_word(
+    world: World, files: Files
+) -> None:
+    say(world, files, "a conflict", "two conflicts", "three conflicts")
+    answer = look(world, "conflict")
+    assert answer.forms == ["conflicts"]
+    assert found(world, "conflict") == ["a [conflict]", "three [conflict]s", "two [conflict]s"]
+    assert look(world, "conflicts").forms == ["conflict"]
+    done = world.cli("search", "conflict", "--no-sync")
+    assert "Few hits: also searched for conflicts." in done.stderr
+    say(world, files, *(f"conflict {n}" for n in range(5)))
+    assert look(world, "conflict").forms == []
+
+
+def test_the_indexes_stay_in_step_when_the_database_is_vacuumed(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go")
+    session.ai_title("Lighthouse keeper")
+    files.session().prompt("elsewhere")
+    fill(world, files)
+    with world.connect(write=True) as conn:
+        conn.execute("DELETE FROM turns WHERE prompt = 'elsewhere'")
+        conn.commit()
+        conn.execute("VACUUM")
+        for name in ("turns_fts", "sessions_fts"):
+            conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
+    assert len(look(world, "lighthouse").groups) == 1

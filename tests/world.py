@@ -263,7 +263,7 @@ class World:
         with self.connect(write=True) as conn:
             assert conn.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             assert conn.execute("PRAGMA foreign_key_check").fetchall() == []
-            for name in ("messages_fts", "tool_uses_fts"):
+            for name in ("messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts"):
                 conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
         report = self.verify()
         assert report.shown == []

@@ -400,6 +400,7 @@ class Session(Row):
     project_id: int | None = column()
     title: str | None = column()
     title_source: str | None = column()
+    names: str | None = column()
     slug: str | None = column()
     first_prompt: str | None = column()
     cwd: str | None = column()

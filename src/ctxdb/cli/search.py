@@ -1,4 +1,4 @@
-"""`ctxdb search`: full-text search over messages and tool calls."""
+"""`ctxdb search`: full-text search over what was asked, said and done."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Format = Literal["text", "json", "jsonl", "csv", "md"]
 Kind = Literal[
     "human",
+    "title",
     "assistant",
     "tool",
     "thinking",
@@ -59,11 +60,19 @@ def search(
         Option(
             "--kind",
             metavar="KIND",
-            help="Only this kind: human, assistant, thinking, tool, or another kind of message.",
+            help="Only this kind: human, title, assistant, thinking, tool, or another kind of"
+            " message.",
         ),
     ] = None,
     limit: Annotated[
-        int, Option("--limit", "-n", metavar="N", at_least=1, help="At most N hits.")
+        int,
+        Option(
+            "--limit",
+            "-n",
+            metavar="N",
+            at_least=1,
+            help="At most N sessions; with --session, N hits.",
+        ),
     ] = 20,
     format: Annotated[  # noqa: A002
         Format, Option("--format", "-f", metavar="FORMAT", help="text, json, jsonl, csv or md.")
@@ -73,12 +82,13 @@ def search(
     ] = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Search messages and tool calls in all sessions.
+    """Search prompts, names of sessions, messages and tool calls in all sessions.
 
     A hit has all of the words. "Quoted words" must be side by side, wor* matches any word that
     begins with wor, and OR and NOT (in capitals) combine words. Code (snake_case, src/app.py,
     foo.bar()) is found as it is written. Text of people and of the model is ranked before output of
-    tools. If a word is nearly everywhere, only the newest few thousand places are ranked.
+    tools. If there are few hits, other forms of the words are searched too: conflicts for conflict.
+    If a word is nearly everywhere, only the newest few thousand places are ranked.
 
     \b
     Examples:
@@ -176,6 +186,8 @@ def _print(
 
 def _caveat(found: Found) -> str:
     """How the hits differ from what was asked for, or ""."""
+    if found.forms:
+        return f"Few hits: also searched for {', '.join(found.forms)}."
     if found.depth == "fields":
         return "Found only in the names of fields in tool inputs."
     if not found.lossy:

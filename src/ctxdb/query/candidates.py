@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 CANDIDATES = 3000  # rows that are ranked, of each index
 SCANNED_MESSAGES = 80_000  # newest rows that are read for words that the index does not have
 SCANNED_TOOLS = 5000
+SCANNED_TURNS = 20_000
+# The kinds of turns that each kind of message of a person is.
+TURN_KINDS = {
+    "human": ("prompt", "queued", "sdk", "plan"),
+    "command": ("command",),
+    "shell": ("shell",),
+}
 BUDGET_SECONDS = 1.5  # for each look at an index or a table; rows found by then are ranked
 LONGEST_CHARS = 1000  # of a word that is compared to the letter; SQLite limits its patterns
 
@@ -32,7 +39,7 @@ class Wanted:
     tool: str | None = None
     kind: str | None = None  # of a message; tool for calls, thinking for thoughts
     errors: bool = False
-    limit: int = 20
+    limit: int = 20  # of sessions
 
 
 class Candidate(NamedTuple):
@@ -53,6 +60,7 @@ class Table:
     scanned: int  # newest rows that may be read
     where: str
     values: tuple[object, ...]
+    key: str = "id"  # the column that has the number of a row in the index
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,9 @@ class Stage:
 
 def tables(wanted: Wanted) -> Iterator[Table]:
     """Return the tables to look in."""
-    if wanted.tool is None and wanted.kind != "tool":
+    if wanted.tool is None and wanted.model is None and not wanted.errors:
+        yield from _small_tables(wanted)
+    if wanted.tool is None and wanted.kind not in ("tool", "title"):
         texts = {None: ("text", "thinking"), "thinking": ("thinking",)}.get(wanted.kind, ("text",))
         where, values = _conditions("messages", "timestamp", wanted)
         if wanted.model is not None:
@@ -99,25 +109,42 @@ def tables(wanted: Wanted) -> Iterator[Table]:
         )
 
 
+def _small_tables(wanted: Wanted) -> Iterator[Table]:
+    """Return the indexes of what people asked and of the names of sessions."""
+    kinds = TURN_KINDS.get(wanted.kind or "")
+    if wanted.kind is None or kinds is not None:
+        where, values = _conditions("turns", "started_at", wanted)
+        if kinds is not None:
+            where += f" AND turns.kind IN ({', '.join('?' * len(kinds))})"
+            values += kinds
+        yield Table("turns_fts", "turns", "1.0", ("prompt",), SCANNED_TURNS, where, values)
+    if wanted.kind in (None, "title"):
+        where, values = _conditions("sessions", "ended_at", wanted)
+        # A title that is not a name is the beginning of a prompt, a plan or a reply: found there.
+        texts = ("names",)
+        yield Table(
+            "sessions_fts", "sessions", "1.0, 1.0", texts, SCANNED_TURNS, where, values, "rowid"
+        )
+
+
 def _conditions(table: str, time: str, wanted: Wanted) -> tuple[str, tuple[object, ...]]:
-    """Return the conditions that both tables have."""
+    """Return the conditions that all tables have."""
+    session = "sessions.id" if table == "sessions" else f"{table}.session_id"
     where = ""
     values: list[object] = []
     for condition, value in (
         (f"{table}.{time} >= ?", wanted.since),
         (f"{table}.{time} < ?", wanted.until),
-        (f"{table}.session_id = ?", wanted.session),
+        (f"{session} = ?", wanted.session),
     ):
         if value is not None:
             where += f" AND {condition}"
             values.append(value)
     if wanted.projects is not None:
         marks = ", ".join("?" * len(wanted.projects))
-        where += (
-            f" AND {table}.session_id IN (SELECT id FROM sessions WHERE project_id IN ({marks}))"
-        )
+        where += f" AND {session} IN (SELECT id FROM sessions WHERE project_id IN ({marks}))"
         values += wanted.projects
-    if wanted.session is not None:
+    if wanted.session is not None and table != "sessions":
         # The rows of one session are close together: the index need not be read beyond them.
         span = f"FROM {table} WHERE session_id = ?"
         where += (
@@ -171,8 +198,8 @@ def matching(conn: sqlite3.Connection, table: Table, stage: Stage) -> tuple[list
     letters, values = _containing(table, stage.literal)
     match = f"{{{' '.join(table.texts)}}} : ({stage.match})"
     sql = (
-        f"SELECT {table.name}.id, bm25({table.index}, {table.weights}) FROM {table.index}"
-        f" CROSS JOIN {table.name} ON {table.name}.id = {table.index}.rowid"
+        f"SELECT {table.index}.rowid, bm25({table.index}, {table.weights}) FROM {table.index}"
+        f" CROSS JOIN {table.name} ON {table.name}.{table.key} = {table.index}.rowid"
         f" WHERE {table.index} MATCH ?{table.where}{letters}"
         f" ORDER BY {table.index}.rowid DESC LIMIT ?"
     )
@@ -186,9 +213,9 @@ def scanned(
     letters, values = _containing(table, words)
     where = table.where.replace(f"{table.index}.rowid", f"{table.name}.id")
     sql = (
-        f"SELECT {table.name}.id, 0 FROM {table.name} WHERE {table.name}.id >"
-        f" (SELECT max(id) FROM {table.name}) - {table.scanned}{where}{letters}"
-        f" ORDER BY {table.name}.id DESC LIMIT ?"
+        f"SELECT {table.name}.{table.key}, 0 FROM {table.name} WHERE {table.name}.{table.key} >"
+        f" (SELECT max({table.key}) FROM {table.name}) - {table.scanned}{where}{letters}"
+        f" ORDER BY {table.name}.{table.key} DESC LIMIT ?"
     )
     return _candidates(conn, sql, (*table.values, *values, most))
 

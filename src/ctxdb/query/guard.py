@@ -40,7 +40,7 @@ INFINITE = float("inf")
 REPAIR = (
     "the full-text index is damaged, the tables may not be; to rebuild it, run in the sqlite3"
     " shell: INSERT INTO messages_fts(messages_fts) VALUES ('rebuild'); and the same with"
-    " tool_uses_fts"
+    " tool_uses_fts, turns_fts and sessions_fts"
 )
 
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})

@@ -119,6 +119,13 @@ def _texts(conn: sqlite3.Connection, hit: Hit) -> tuple[list[_Text], str]:
         sql = "SELECT ifnull(text, ''), ifnull(thinking, '') FROM messages WHERE id = ?"
         text, thinking = conn.execute(sql, (hit.id,)).fetchone()
         return [_Text("text", text), _Text("thinking", thinking)], ""
+    if hit.source == "turn":
+        (prompt,) = conn.execute("SELECT prompt FROM turns WHERE id = ?", (hit.id,)).fetchone()
+        return [_Text("text", prompt)], ""
+    if hit.source == "session":
+        sql = "SELECT ifnull(names, '') FROM sessions WHERE rowid = ?"
+        (names,) = conn.execute(sql, (hit.id,)).fetchone()
+        return [_Text("text", name) for name in names.split("\n")], ""
     sql = (
         "SELECT ifnull(target, ''), ifnull(searched_text, ''), ifnull(input, '')"
         " FROM tool_uses WHERE id = ?"

@@ -1,7 +1,8 @@
 """Search everything that was said and done, and put the best matches first.
 
-There are two full-text indexes, of messages and of tool calls. The scores of two indexes cannot be
-compared, so their answers are merged by rank: the first of one index with the first of the other.
+There are four full-text indexes: of what people asked, of the names of sessions, of messages and of
+tool calls. The scores of two indexes cannot be compared, so their answers are merged by rank: the
+first of one index with the first of the other. A prompt and the message that has it are one hit.
 What people and the model said counts more than what tools printed. Of equal matches the newest is
 first.
 
@@ -19,15 +20,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ctxdb.query.candidates import Candidate, is_lossy, matching, scanned, stages, tables
 from ctxdb.query.field_names import without_field_names
-from ctxdb.query.search_words import is_plain, parse, words_of
-from ctxdb.query.vocabulary import corrected, near, open_vocabulary
+from ctxdb.query.search_words import Word, is_plain, parse, words_of
+from ctxdb.query.vocabulary import corrected, near, open_vocabulary, other_forms
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
 
     from ctxdb.query.candidates import Table, Wanted
-    from ctxdb.query.search_words import Node, Word
+    from ctxdb.query.search_words import Node
 
 CHECKED = 1000  # of the tool calls that match, the best: is it a value that matches, or a name?
 RANKED = 300  # rows of each index that can be hits
@@ -41,14 +42,15 @@ Depth = Literal["words", "fields", "letters"]  # what counts as a match, if noth
 
 # What a place in the ranking is worth, by who speaks.
 WEIGHTS = {"human": 1.0, "command": 0.9, "shell": 0.9, "assistant": 0.9, "compact_summary": 0.7}
-OTHER_MESSAGE, TOOL = 0.6, 0.6
+OTHER_MESSAGE, TOOL, TITLE = 0.6, 0.6, 1.0
+FEW = 5  # hits; with fewer, other forms of the words are searched too
 
 
 @dataclass(slots=True)
 class Hit:
-    """One message or tool call."""
+    """One message, tool call, prompt or name of a session."""
 
-    source: str  # message or tool
+    source: str  # message, tool, turn or session
     id: int
     session_id: str
     score: float
@@ -60,6 +62,7 @@ class Hit:
     tool: str | None = None
     status: str | None = None
     exit_code: int | None = None
+    message_id: int | None = None  # of a prompt
 
 
 @dataclass(slots=True)
@@ -82,6 +85,7 @@ class Found:
     is_cut: bool = False  # there was no time to look at everything
     depth: Depth = "words"
     lossy: list[Word] = field(default_factory=list)  # only letters and digits of these were found
+    forms: list[str] = field(default_factory=list)  # other forms of words that were searched too
 
 
 def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
@@ -101,6 +105,8 @@ def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
         hits, _ = _hits_at_depth(conn, node, wanted, found)
     if found.depth == "letters" or not is_plain(node):
         found.lossy = lossy
+    if len(hits) < FEW:
+        hits = _with_other_forms(conn, node, wanted, found, hits)
     # By score; of equal scores the newest first.
     hits.sort(key=lambda hit: hit.timestamp or "", reverse=True)
     hits.sort(key=lambda hit: -round(hit.score, 4))
@@ -110,6 +116,26 @@ def search(conn: sqlite3.Connection, text: str, wanted: Wanted) -> Found:
         found.missing = list(changes)
         found.suggestion = corrected(text, changes)
     return found
+
+
+def _with_other_forms(
+    conn: sqlite3.Connection, node: Node, wanted: Wanted, found: Found, hits: list[Hit]
+) -> list[Hit]:
+    """Search with the singular or plural of each word too; what is found comes after the hits."""
+    wider, forms = other_forms(conn, node)
+    if not forms:
+        return hits
+    more, _ = _hits_at_depth(conn, wider, wanted, found)
+    known = {(hit.source, hit.id) for hit in hits}
+    added = [hit for hit in more if (hit.source, hit.id) not in known]
+    if not added:
+        return hits
+    worst = min((hit.score for hit in hits), default=1.0)
+    for hit in added:
+        hit.score *= worst
+    found.forms = forms
+    found.words += [Word(form) for form in forms]
+    return hits + added
 
 
 def _hits_at_depth(
@@ -123,7 +149,13 @@ def _hits_at_depth(
         found.is_cut |= ranked.is_cut
         has_field_names |= ranked.has_field_names
         hits += _hits(conn, table, ranked.worth_by_row)
-    return hits, has_field_names
+    return _without_prompts_twice(hits), has_field_names
+
+
+def _without_prompts_twice(hits: list[Hit]) -> list[Hit]:
+    """Leave out a message if the prompt in it is a hit: the prompt is what the person wrote."""
+    asked = {hit.message_id for hit in hits if hit.source == "turn"}
+    return [hit for hit in hits if hit.source != "message" or hit.id not in asked]
 
 
 # -- ranking ---------------------------------------------------------------------------------------
@@ -203,31 +235,45 @@ WHERE u.id = ? AND u.session_id IS NOT NULL
 """
 
 
+# A prompt that was queued has no message; the uuid is that of the message where there is one.
+_TURN = """
+SELECT 'turn', t.id, t.session_id, 0.0, m.uuid, NULL, t.ordinal,
+  CASE WHEN t.kind IN ('command', 'shell') THEN t.kind ELSE 'human' END, t.started_at,
+  NULL, NULL, NULL, t.message_id
+FROM turns t LEFT JOIN messages m ON m.id = t.message_id
+WHERE t.id = ? AND t.session_id IS NOT NULL
+"""
+_SESSION = """
+SELECT 'session', s.rowid, s.id, 0.0, NULL, NULL, NULL, 'title', s.started_at
+FROM sessions s WHERE s.rowid = ?
+"""
+_HIT = {"messages": _MESSAGE, "tool_uses": _TOOL, "turns": _TURN, "sessions": _SESSION}
+
+
 def _hits(conn: sqlite3.Connection, table: Table, worth_by_row: dict[int, float]) -> Iterator[Hit]:
-    sql = _MESSAGE if table.name == "messages" else _TOOL
+    sql = _HIT[table.name]
     for row_id, worth in worth_by_row.items():
         for row in conn.execute(sql, (row_id,)):
             hit = Hit(*row)
-            weight = TOOL if hit.source == "tool" else WEIGHTS.get(hit.kind, OTHER_MESSAGE)
+            weight = {"tool": TOOL, "session": TITLE}.get(hit.source) or WEIGHTS.get(
+                hit.kind, OTHER_MESSAGE
+            )
             hit.score = worth * weight
             yield hit
 
 
 def _grouped(hits: list[Hit], wanted: Wanted) -> list[Group]:
+    """Return the best sessions; of one session alone, as many hits as else sessions."""
     groups: dict[str, Group] = {}
     each = wanted.limit if wanted.session else PER_SESSION
-    shown = 0
     for hit in hits:
         group = groups.get(hit.session_id)
-        if shown >= wanted.limit:
-            if group is not None:
-                group.more += 1
-            continue
         if group is None:
+            if len(groups) >= wanted.limit:
+                continue
             group = groups[hit.session_id] = Group(hit.session_id)
         if len(group.hits) < each:
             group.hits.append(hit)
-            shown += 1
         else:
             group.more += 1
     return list(groups.values())

@@ -12,13 +12,24 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.query.guard import rows_within
-from ctxdb.query.search_words import FIRST_OF_RUNS, Word, quoted, tokens
+from ctxdb.query.search_words import (
+    FIRST_OF_RUNS,
+    Both,
+    Either,
+    Without,
+    Word,
+    quoted,
+    tokens,
+)
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable
 
-INDEXES = ("messages_fts", "tool_uses_fts")
+    from ctxdb.query.search_words import Node
+
+INDEXES = ("messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts")
+MIN_FORM = 3  # letters of a word that is searched in other forms too
 MAX_TERMS = 300  # longer words for one word: the expression must stay short
 LAST = "\U0010ffff"  # greater than any character of a word
 NEAR_SECONDS = 0.25  # to look for similar words
@@ -79,6 +90,45 @@ def _terms(conn: sqlite3.Connection, index: str, first: str, last: str, *parts: 
 def _any(parts: list[str]) -> str:
     joined = " OR ".join(parts)
     return joined if len(parts) == 1 else f"({joined})"
+
+
+# -- forms of a word -------------------------------------------------------------------------------
+
+
+def other_forms(conn: sqlite3.Connection, node: Node) -> tuple[Node, list[str]]:
+    """Return the search with the other forms of its words, and these: conflicts for conflict."""
+    forms: list[str] = []
+
+    def wider(one: Node) -> Node:
+        match one:
+            case Word():
+                found = [form for form in _numbers(one) if _known(conn, form, is_prefix=False)]
+                forms.extend(found)
+                return Either((one, *map(Word, found))) if found else one
+            case Both(parts):
+                return Both(tuple(map(wider, parts)))
+            case Either(parts):
+                return Either(tuple(map(wider, parts)))
+            case Without(wanted, unwanted):
+                return Without(wider(wanted), unwanted)
+
+    return wider(node), list(dict.fromkeys(forms))
+
+
+def _numbers(word: Word) -> list[str]:
+    """Return the plural and the singular that an English word may have."""
+    text = word.text.lower()
+    if word.is_prefix or not text.isascii() or not text.isalpha() or len(text) < MIN_FORM:
+        return []
+    if text.endswith("ies"):
+        return [text[:-3] + "y"]
+    if text.endswith("es"):
+        return [text[:-1], text[:-2]]
+    if text.endswith("s"):
+        return [text[:-1], text + "es"]
+    if text.endswith("y"):
+        return [text[:-1] + "ies", text + "s"]
+    return [text + "s", text + "es"]
 
 
 # -- words that are like a word --------------------------------------------------------------------

@@ -41,6 +41,7 @@ class SessionFacts:
     prompts: list[Prompt] = field(default_factory=list)  # the first ten
     titles: dict[tuple[int, str], str] = field(default_factory=dict)  # by file and kind
     summaries: list[Summary] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)  # all titles and summaries it ever had
     worktrees: list[str] = field(default_factory=list)  # worktree-state entries
     resumed: str | None = None  # the session that its file began as
 
@@ -82,6 +83,7 @@ def read_facts(
     if whole:
         _read_words(conn, found)
         _read_files(conn, found)
+        _read_names(conn, found)
     return found
 
 
@@ -145,6 +147,23 @@ def _read_files(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
     ):
         if found[session_id].resumed is None:
             found[session_id].resumed = other
+
+
+def _read_names(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> None:
+    for session_id, name in look_up(
+        conn,
+        found,
+        "SELECT DISTINCT e.session_id, json_extract(e.data, ?) AS name FROM j CROSS JOIN events e"
+        " ON e.session_id = j.value AND e.type = ?"
+        " UNION SELECT e.session_id, json_extract(e.data, ?) FROM j CROSS JOIN events e"
+        " ON e.session_id = j.value AND e.type = ?",
+        (CUSTOM_TITLE_TEXT, CUSTOM_TITLE, AI_TITLE_TEXT, AI_TITLE),
+    ):
+        if isinstance(name, str) and name.strip():
+            found[session_id].names.add(name.strip())
+    for facts in found.values():
+        facts.names.update(summary.text.strip() for summary in facts.summaries)
+        facts.names.update(file.slug for file in facts.files if file.slug)
 
 
 def project_of(conn: sqlite3.Connection, session_id: str | None) -> Project | None:

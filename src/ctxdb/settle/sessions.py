@@ -94,6 +94,7 @@ def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) 
         ended_at=max((file.last_at for file in files if file.last_at), default=None),
         parent_session_id=parent,
         relation=relation,
+        names="\n".join(sorted(seen.names - {""})) or None,
     )
     conn.execute(_UPSERT, values_of(Session)(session))
     if seen.exists and seen.project_id != session.project_id:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sqlite3
 
-TABLES = ("messages_fts", "tool_uses_fts")
+TABLES = ("messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts")
 _USUAL = {"automerge": 4, "hashsize": 1 << 20}  # FTS5's own values
 _MUCH = {"automerge": 0, "hashsize": 4 << 20}
 

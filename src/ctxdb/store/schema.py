@@ -102,6 +102,8 @@ _ADDED = re.compile(r'^ALTER TABLE (\w+) ADD COLUMN "?(\w+)"? [^\n]*?--[ ](.*)$'
 _FTS_DOCS = {
     "messages_fts": "Full text over messages: words are split at _ and punctuation.",
     "tool_uses_fts": "Full text over tool calls and their results.",
+    "turns_fts": "Full text over what people asked.",
+    "sessions_fts": "Full text over the titles of sessions, and all names they ever had.",
 }
 
 

@@ -83,6 +83,8 @@ NUMBERS = {
 _INDEXES = {
     "messages": "messages_fts",
     "tool_uses": "tool_uses_fts",
+    "turns": "turns_fts",
+    "sessions": "sessions_fts",
     "todos": "todos_fts",
     "plans": "plans_fts",
     "history": "history_fts",
@@ -216,10 +218,14 @@ class Comparison:
 
     def _compare_words(self, table: str, index: str) -> None:
         """Compare the full text: how many words each row has, and which if all is compared."""
+        first, second = "o.first", "o.second"
+        if table == "sessions":  # its id is a text
+            first = f"(SELECT r.rowid FROM main.sessions r WHERE r.id = {first})"
+            second = f"(SELECT r.rowid FROM second.sessions r WHERE r.id = {second})"
         self._tell(
             f"SELECT o.first FROM temp.of_{table} o"
-            f" LEFT JOIN main.{index}_docsize f ON f.id = o.first"
-            f" LEFT JOIN second.{index}_docsize s ON s.id = o.second WHERE f.sz IS NOT s.sz",
+            f" LEFT JOIN main.{index}_docsize f ON f.id = {first}"
+            f" LEFT JOIN second.{index}_docsize s ON s.id = {second} WHERE f.sz IS NOT s.sz",
             lambda row_id: f"{index}: the words of row {row_id} differ",
         )
         if not self.is_whole:
