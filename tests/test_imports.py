@@ -32,6 +32,7 @@ LAYERS = (
     ("verify", "prices", "session", "daemon", "demo"),
     ("query",),
     ("api",),
+    ("mcp", "statusline", "agent"),
     ("cli",),
     ("__main__",),
 )

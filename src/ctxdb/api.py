@@ -170,10 +170,19 @@ class Database:
                 found = search(conn, text, wanted)
                 return [as_data(one) for one in gather(conn, found)]
 
-    def session(self, name: str = "last", *, thinking: bool = False) -> Conversation:
+    def session(
+        self,
+        name: str = "last",
+        *,
+        tools: bool = False,
+        thinking: bool = False,
+        agents: bool = False,
+    ) -> Conversation:
         """One session as a person reads it: turns, replies, calls, agents.
 
-        `name` is an id, the beginning of one, a slug, the path of a transcript, or `last`.
+        `name` is an id, the beginning of one, a slug, the path of a transcript, or `last`. The
+        inputs and results of calls, the thinking and the conversations of agents are read on
+        request.
         """
         from ctxdb.session.find import find_session
         from ctxdb.session.load import Detail, load_conversation
@@ -181,7 +190,7 @@ class Database:
 
         self._must_be_open()
         with closing(open_reader(self.path)) as conn:
-            detail = Detail(thinking=thinking)
+            detail = Detail(tools=tools, thinking=thinking, agents=agents)
             return load_conversation(conn, find_session(conn, name), detail)
 
     def _must_be_open(self) -> None:

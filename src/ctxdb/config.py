@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 DEFAULT_ROOTS = ("~/.claude/projects", "~/.config/claude/projects")
-SETTINGS = ("db", "roots", "claude_dirs")
+SETTINGS = ("db", "roots", "claude_dirs", "statusline")
 _ROOT_NAME = "projects"
 
 
@@ -112,6 +112,15 @@ def _roots(
     else:
         found = [_absolute(root) for root in DEFAULT_ROOTS]
     return tuple(dict.fromkeys(str(root) for root in found))
+
+
+def statusline_format(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the format of the status line, if config.toml has one."""
+    path = config_file(environ)
+    value = _read(path).get("statusline")
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(path, "statusline must be a text in quotes")
+    return value
 
 
 def _claude_dirs(

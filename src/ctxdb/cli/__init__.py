@@ -33,6 +33,10 @@ COMMANDS = {
     "prices import": "ctxdb.cli.prices:import_",
     "prices export": "ctxdb.cli.prices:export",
     "prices missing": "ctxdb.cli.prices:missing",
+    "mcp": "ctxdb.cli.mcp:mcp",
+    "agent install": "ctxdb.cli.agent:install",
+    "agent uninstall": "ctxdb.cli.agent:uninstall",
+    "statusline": "ctxdb.cli.statusline:statusline",
     "status": "ctxdb.cli.status:status",
     "path": "ctxdb.cli.status:path",
     "verify": "ctxdb.cli.verify:verify",
@@ -40,6 +44,12 @@ COMMANDS = {
     "paths": "ctxdb.cli.status:paths",
 }
 GROUPS = {  # the help of each group
+    "agent": """Teach Claude Code to ask its own history.
+
+    \b
+    Example:
+      ctxdb agent install
+    """,
     "daemon": """Keep the database up to date all the time, in the background.
 
     \b
@@ -59,7 +69,9 @@ GROUPS = {  # the help of each group
 DEFAULTS = {"prices": "list"}  # the command of a group that is named alone
 # Used all day, so their command lines are parsed without Typer: its import would take as long as
 # the answer.
-EVERYDAY = frozenset({"sync", "watch", "status", "path", "query", "search", "show", "export"})
+EVERYDAY = frozenset(
+    {"sync", "watch", "status", "path", "query", "search", "show", "export", "statusline"}
+)
 PAIR_FLAGS = frozenset({"-p", "--param"})  # these take a name and a value
 
 

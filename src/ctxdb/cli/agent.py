@@ -1,0 +1,68 @@
+"""`ctxdb agent`: give Claude Code a skill, the MCP server and a status line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ctxdb.cli.declare import Context, Option
+from ctxdb.output import say
+
+if TYPE_CHECKING:
+    from ctxdb.agent.install import Place
+
+InProject = Annotated[
+    bool, Option("--project", help="For the project in this folder instead of for you.")
+]
+
+
+def _place(*, project: bool) -> Place:
+    from ctxdb.agent.install import project_place, user_place
+
+    return project_place(Path.cwd()) if project else user_place(os.environ)
+
+
+def install(
+    _ctx: Context,
+    *,
+    project: InProject = False,
+    statusline: Annotated[
+        bool, Option("--statusline", help="Also set the status line, unless there is one.")
+    ] = False,
+    print_: Annotated[
+        bool, Option("--print", help="Print the skill and the MCP settings; change nothing.")
+    ] = False,
+) -> None:
+    """Teach Claude Code to ask its own history: a skill and the MCP server.
+
+    Only files and settings that ctxdb wrote are changed. `ctxdb agent uninstall` takes them away.
+
+    \b
+    Examples:
+      ctxdb agent install
+      ctxdb agent install --statusline
+      ctxdb agent install --project
+      ctxdb agent install --print
+    """
+    from ctxdb.agent import install as agent
+
+    if print_:
+        say(agent.SKILL.read_text(encoding="utf-8"))
+        say((agent.PLUGIN / ".mcp.json").read_text(encoding="utf-8"))
+        return
+    for line in agent.install(_place(project=project), statusline=statusline):
+        say(line)
+
+
+def uninstall(_ctx: Context, *, project: InProject = False) -> None:
+    """Take away what `ctxdb agent install` has put there.
+
+    \b
+    Example:
+      ctxdb agent uninstall
+    """
+    from ctxdb.agent import install as agent
+
+    for line in agent.uninstall(_place(project=project)):
+        say(line)

@@ -1,0 +1,144 @@
+"""The status line is one line, whatever it is given, with the right numbers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxdb.statusline.client_input import ClientInput, read_input
+from ctxdb.statusline.line import FORMAT, NAMES, NOTHING, status_line, unknown_names
+from ctxdb.statusline.numbers import Numbers, Window
+from demo_db import demo_folder
+
+RUN = "from ctxdb.cli.main import main; main()"
+NOW = datetime(2026, 8, 24, 22, 0, tzinfo=UTC)
+WINDOW = Window(6.0, 120.0, NOW + timedelta(hours=2, minutes=5))
+ALL = {
+    "session_id": "5e551000-0000-4000-8000-00000000000a",
+    "cost": {"total_cost_usd": 1.5},
+    "context_window": {"used_percentage": 42.4, "context_window_size": 200000},
+    "rate_limits": {
+        "five_hour": {"used_percentage": 31, "resets_at": NOW.timestamp() + 3600},
+        "seven_day": {"used_percentage": 9.6, "resets_at": NOW.timestamp() + 3600 * 30},
+    },
+}
+
+
+def run(data: bytes, db: Path) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", RUN, "--db", str(db), "statusline"],
+        input=data,
+        capture_output=True,
+        check=False,
+    )
+
+
+def read(value: object) -> ClientInput:
+    return read_input(json.dumps(value).encode())
+
+
+def test_without_a_database_the_clients_numbers_are_shown() -> None:
+    assert status_line(FORMAT, read(ALL), None, NOW) == (
+        "$1.50 session | 5h 31%, 1h00 left | 42% context"
+    )
+
+
+def test_the_databases_cost_counts_once_it_knows_the_session() -> None:
+    known = Numbers(session_cost=2.25, today_cost=10.0, window=WINDOW)
+    assert status_line(FORMAT, read({"cost": {"total_cost_usd": 1.5}}), known, NOW) == (
+        "$2.25 session | $10.00 today | 5h $6.00 ($3.00/h), 2h05 left"
+    )
+
+
+def test_the_clients_limits_count_more_than_the_estimate() -> None:
+    known = Numbers(None, 10.0, WINDOW)
+    line = status_line("{window} | {burn} | {week}", read(ALL), known, NOW)
+    assert line == "5h 31%, 1h00 left | $3.00/h | 7d 10%, 1d06h left"
+
+
+def test_parts_with_nothing_to_say_are_left_out_and_something_always_stays() -> None:
+    assert status_line(FORMAT, ClientInput(), None, NOW) == NOTHING
+    assert status_line("fixed | {session}", ClientInput(), None, NOW) == "fixed"
+
+
+def test_a_reset_in_the_past_is_not_shown() -> None:
+    client = ClientInput(window_percent=50, window_resets_at=NOW.timestamp() - 10)
+    assert status_line("{window}", client, None, NOW) == "5h 50%"
+
+
+def test_names_that_mean_nothing_are_known() -> None:
+    assert unknown_names("{session} {nonsense}") == ["nonsense"]
+    assert unknown_names(" ".join(f"{{{name}}}" for name in NAMES)) == []
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+INPUTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "session_id": VALUES,
+        "cost": VALUES | st.fixed_dictionaries({"total_cost_usd": VALUES}),
+        "context_window": VALUES | st.fixed_dictionaries({"used_percentage": VALUES}),
+        "rate_limits": VALUES
+        | st.fixed_dictionaries(
+            {"five_hour": st.fixed_dictionaries({"used_percentage": VALUES, "resets_at": VALUES})}
+        ),
+    },
+)
+
+
+@given(INPUTS | VALUES)
+def test_any_json_gives_one_line(value: object) -> None:
+    line = status_line(FORMAT, read(value), Numbers(1.0, 2.0, WINDOW), NOW)
+    assert line.strip()
+    assert line.isprintable()
+
+
+@given(st.binary())
+def test_any_bytes_give_one_line(data: bytes) -> None:
+    assert status_line(FORMAT, read_input(data), None, NOW).strip()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\xff\x00 not json", id="no JSON"),
+        pytest.param(b"[" * 100_000, id="deep"),
+        pytest.param(json.dumps(ALL).encode(), id="all fields"),
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_the_command_prints_one_line_and_exits_0(data: bytes, exists: bool, home: Path) -> None:
+    db = demo_folder() / "demo.db" if exists else home / "none.db"
+    done = run(data, db)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.count(b"\n") == 1
+    assert done.stdout.strip()
+
+
+def test_a_damaged_database_or_setting_does_not_matter(home: Path) -> None:
+    bad = home / "bad.db"
+    bad.write_bytes(b"not a database, but a file" * 100)
+    assert run(b"{}", bad).returncode == 0
+    config = home / ".config/ctxdb/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("statusline = 3\n")
+    assert run(b"{}", bad).stdout == b"ctxdb\n"
+
+
+def test_the_format_is_a_setting(home: Path) -> None:
+    config = home / ".config/ctxdb/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('statusline = "cost {session}"\n')
+    assert run(json.dumps(ALL).encode(), home / "none.db").stdout == b"cost $1.50\n"
