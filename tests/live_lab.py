@@ -20,10 +20,10 @@ from typing import Any, Self
 
 import watchdog.observers  # noqa: F401  (a daemon that runs as nobody may not be allowed to read it)
 
-from ctxdb.daemon import health as beats
-from ctxdb.daemon.health import Health
+from ctxdb import daemon_health as beats
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon
+from ctxdb.daemon_health import Health
 from world import PATIENCE, World, line
 
 WATCH = [sys.executable, "-P", "-m", "ctxdb"]

@@ -29,7 +29,7 @@ import pytest
 from ctxdb.claude.layout import is_transcript
 from ctxdb.config import Config
 from ctxdb.daemon.rescan import Rescan
-from ctxdb.files import identity, tail
+from ctxdb.files import identity, tail, walk
 from ctxdb.files.walk import FoundFile, pack, unpack
 from ctxdb.ingest import line_reader, plan
 from ctxdb.ingest import run as ingest
@@ -336,9 +336,9 @@ def test_case_30_a_file_that_changes_between_looking_and_reading_is_read_from_it
     world.append(lines(3))
     if ahead:
         monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 0)
-    real = ingest.Pass._read
+    real = ingest.FileLoop.read
 
-    def read(self: ingest.Pass, *args: Any) -> None:
+    def read(self: ingest.FileLoop, *args: Any) -> None:
         other = world.root / "other"
         world.write(lines(*range(100, 106)), other)
         if how == "replaced":
@@ -349,7 +349,7 @@ def test_case_30_a_file_that_changes_between_looking_and_reading_is_read_from_it
         real(self, *args)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ingest.Pass, "_read", read)
+        patch.setattr(ingest.FileLoop, "read", read)
         report = world.sync()
     assert (report.lines_read, report.unreadable_files) == (0, 0)
     assert world.sync().rewritten_files == 1
@@ -585,7 +585,7 @@ def test_case_34_a_new_file_with_the_inode_of_a_deleted_one_is_read_from_its_sta
 
 
 def pretend_inode(monkeypatch: pytest.MonkeyPatch, real: int, wanted: int) -> None:
-    real_fstat, real_scan = os.fstat, ingest.scan
+    real_fstat, real_scan = os.fstat, walk.scan
 
     def fstat(fd: int) -> os.stat_result:
         found = real_fstat(fd)
@@ -604,7 +604,7 @@ def pretend_inode(monkeypatch: pytest.MonkeyPatch, real: int, wanted: int) -> No
         return found
 
     monkeypatch.setattr(identity.os, "fstat", fstat)
-    monkeypatch.setattr(ingest, "scan", scan)
+    monkeypatch.setattr("ctxdb.ingest.sync.scan", scan)
 
 
 def test_case_34_the_inode_can_be_pretended_where_the_file_system_gives_none_twice(
@@ -835,7 +835,7 @@ def test_case_39_links_to_files_folders_loops_and_nowhere_are_ignored(
     report = world.sync()
     assert (report.files, report.problems) == (1, [])
     world.settled([0, 1])
-    found = ingest.scan([str(world.root)], is_transcript)
+    found = walk.scan([str(world.root)], is_transcript)
     ignored = [path for path, why in found.ignored if why == "symlink"]
     assert len(ignored) == 7
 
@@ -1233,7 +1233,7 @@ def test_case_48_a_clock_that_jumps_by_a_day_changes_nothing(
 ) -> None:
     """Timers belong to the daemon, another issue; a pass is timed by the monotonic clock."""
     now = "2026-08-24T12:00:00.000Z"
-    monkeypatch.setattr(plan, "utc_now", lambda: now)
+    monkeypatch.setattr(ingest, "utc_now", lambda: now)
     monkeypatch.setattr(time, "time", lambda: pytest.fail("nothing may go by the wall clock"))
     world.write(lines(0))
     world.sync()

@@ -22,11 +22,11 @@ from typing import Any
 
 import pytest
 
+from ctxdb import daemon_health as beats
 from ctxdb import mounts
 from ctxdb.assets import asset_dir
 from ctxdb.claude.layout import is_transcript
 from ctxdb.daemon import events, intake, loop, watch
-from ctxdb.daemon import health as beats
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from ctxdb.daemon import health as beats
+from ctxdb import daemon_health as beats
 from ctxdb.daemon import loop, process, service
 from ctxdb.daemon.logs import Log, lines_of, log_path
 from ctxdb.daemon.notify import Notifier

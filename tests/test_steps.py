@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ctxdb.demo import write_demo
-from ctxdb.ingest import first_sync
+from ctxdb.ingest import first_sync, sync
 from ctxdb.ingest import run as ingest
 from lab import Lab, lab
 
@@ -64,18 +64,18 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
-    """How many steps each statement of the last pass took."""
+    """How many steps each statement of the last sync took."""
     found: Counter[str] = Counter()
-    real = ingest.Pass.run
+    real = sync.read_found_files
 
-    def run(self: ingest.Pass, *args: Any) -> Any:
-        report = real(self, *args)
+    def read(conn: sqlite3.Connection, *args: Any) -> Any:
+        report = real(conn, *args)
         found.clear()
-        for sql, count in self.conn.execute("SELECT sql, nstep FROM sqlite_stmt"):
+        for sql, count in conn.execute("SELECT sql, nstep FROM sqlite_stmt"):
             found[" ".join(sql.split())] += count
         return report
 
-    monkeypatch.setattr(ingest.Pass, "run", run)
+    monkeypatch.setattr(sync, "read_found_files", read)
     return found
 
 

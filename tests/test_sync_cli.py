@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ctxdb.daemon import health as beats
+from ctxdb import daemon_health as beats
 from ctxdb.ingest.sync import sync
 from ctxdb.lock import WriterLock
 from ctxdb.progress import NullProgress
@@ -505,7 +505,6 @@ def test_a_sync_with_nothing_new_does_not_flicker(world: World) -> None:
 
 # Reads in other processes, and keeps the bar drawn while it waits.
 STALLED = stalled(
-    "ingest.Pass",
     "ingest.READ_AHEAD_BYTES = 1",
     wait="while True: self.progress.advance(0); time.sleep(0.01)",
 )

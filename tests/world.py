@@ -51,14 +51,14 @@ main()
 """
 
 
-def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
-    """A command line that says so and waits where the n-th batch of a pass is to be stored."""
+def stalled(*setup: str, wait: str = "time.sleep(600)") -> str:
+    """A command line that says so and waits where the n-th batch is to be stored."""
     return "\n".join(
         [
             "import sys, time",
-            "from ctxdb.ingest import first_sync as build, run as ingest",
+            "from ctxdb.ingest import first_sync as build, run as ingest, storing",
             "left = int(sys.argv.pop(1))",
-            f"real = {what}._store",
+            "real = storing.ChunkWriter.store",
             "def store(self, chunks):",
             "    global left",
             "    left -= 1",
@@ -66,7 +66,7 @@ def stalled(what: str, *setup: str, wait: str = "time.sleep(600)") -> str:
             "        print('here', flush=True)",
             f"        {wait}",
             "    real(self, chunks)",
-            f"{what}._store = store",
+            "storing.ChunkWriter.store = store",
             *setup,
             RUN,
         ]

@@ -108,7 +108,7 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
       ctxdb daemon restart
     """
     from ctxdb.daemon import process
-    from ctxdb.daemon.health import read
+    from ctxdb.daemon_health import read
 
     config = load(ctx.db, root)
     last = read(config.db_path)

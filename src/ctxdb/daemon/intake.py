@@ -18,11 +18,11 @@ from ctxdb.daemon.database import (
     Trouble,
     trouble_of,
 )
-from ctxdb.daemon.health import Health
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.queue import Queue, Waiting
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.slice import Limits, Slice
+from ctxdb.daemon_health import Health
 from ctxdb.errors import CtxdbError, NewerSchema, OldDatabase, is_of_the_machine
 from ctxdb.files.walk import Scan
 from ctxdb.ingest.plan import utc_now
@@ -155,7 +155,7 @@ class Intake:
         self.database.note()
         self.found = None
         self.has_looked = True
-        self.unsettled = self.unsettled or part.has_changes
+        self.unsettled = self.unsettled or part.changes.are_any
         self.queue.add_backlog(files, time.monotonic())
         self._try_later(part)
         for path, why in found.unreadable:

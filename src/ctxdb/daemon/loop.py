@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ctxdb.daemon.clock import Clock
-from ctxdb.daemon.health import Health
 from ctxdb.daemon.hints import Hints, Taken
 from ctxdb.daemon.intake import Intake
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.watch import Watcher
+from ctxdb.daemon_health import Health
 from ctxdb.files.walk import FoundFile
 
 COALESCE_SECONDS = 0.005  # a line is often written in several pieces

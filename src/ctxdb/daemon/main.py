@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctxdb import __version__
-from ctxdb.daemon import health as beats
+from ctxdb import daemon_health as beats
 from ctxdb.daemon.database import Database, Outdated, trouble_of
-from ctxdb.daemon.health import Health
 from ctxdb.daemon.hints import Hints, Wakeup
 from ctxdb.daemon.intake import Intake
 from ctxdb.daemon.loop import Loop
 from ctxdb.daemon.notify import Notifier
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.watch import Watcher
+from ctxdb.daemon_health import Health
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, OldDatabase
 from ctxdb.ingest.first_sync import remove_unfinished
 from ctxdb.ingest.plan import utc_now

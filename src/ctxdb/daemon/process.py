@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from ctxdb.daemon.health import process_started
 from ctxdb.daemon.logs import log_path
+from ctxdb.daemon_health import process_started
 from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.lock import current_writer, holds_lock
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ctxdb.daemon.health import Health, read, running
+from ctxdb.daemon_health import Health, read, running
 from ctxdb.formatting import day_and_time
 from ctxdb.progress import human_bytes
 

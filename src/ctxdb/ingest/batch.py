@@ -50,7 +50,7 @@ class Batch:
         self.copies = Copies(conn, self.touched, self.replace, self.read_again)
 
     def let_go(self) -> None:
-        """Break the circle of references: garbage collection is off while a pass runs."""
+        """Break the circle of references: garbage collection is off meanwhile."""
         self.__dict__.clear()
 
     def write(self, chunks: list[Chunk]) -> None:

@@ -4,72 +4,42 @@ A database that nobody can see yet needs no journal. Whatever ends the building,
 away and the next sync begins again; nothing was promised, so nothing is lost. That saves writing
 every page to the log first, a tenth of the time. What the building leaves out (huge lines, which
 are announced in the database before they are parsed, and files that cannot be read) is read by the
-ordinary pass that follows it.
+ordinary sync that follows it.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript, reading_order, role_of
 from ctxdb.files.walk import scan
-from ctxdb.ingest.plan import Work
-from ctxdb.ingest.run import READ_AHEAD_BYTES, Pass, read_ahead
-from ctxdb.ingest.workers import ReaderProcesses, Task
+from ctxdb.ingest.huge_line import leave_file
+from ctxdb.ingest.run import READ_AHEAD_BYTES, Policy, read_ahead, read_found_files
+from ctxdb.ingest.workers import Task
 from ctxdb.store.connection import SIDE_FILES, open_aside
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from ctxdb.files.walk import Scan
     from ctxdb.ingest.report import SyncReport
+    from ctxdb.ingest.workers import ReaderProcesses
     from ctxdb.progress import Progress
-    from ctxdb.rules.chunk import Chunk
 
 MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
-MAX_BYTES = 1 << 30  # more than this is not thrown away; the ordinary pass reads what is left
-
-
-class Building(Pass):
-    """A pass over a database that is thrown away if anything goes wrong.
-
-    The processes that read were started before: they read while the tables are made.
-    """
-
-    def __init__(
-        self, conn: sqlite3.Connection, roots: Sequence[str], progress: Progress, reading: Reading
-    ) -> None:
-        super().__init__(conn, roots, progress)
-        self.reading = reading
-
-    def _read_all(self, work: list[Work], total: int) -> None:
-        self._read(work, total)
-
-    def _read(self, work: list[Work], _total: int) -> None:
-        numbers = {path: n for n, path in enumerate(self.reading.paths)}
-        by_task = {numbers[one.found.path]: one for one in work}
-        self._read_ahead(self.reading.processes, by_task)
-
-    def _is_time_to_commit(self) -> bool:
-        return False  # nobody would see it
-
-    def _large(self, one: Work, _offset: int, _mark: bytes | None) -> Iterator[Chunk]:
-        self.lost.add(one.item.file.id)
-        return iter(())
-
-    def _failed(self, one: Work, _error: OSError) -> None:
-        self.lost.add(one.item.file.id)
+# What was built is thrown away if it is interrupted, so this is some minutes of work. The sync that
+# follows reads the rest, in other processes too.
+MAX_BYTES = 8 << 30
 
 
 def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | None:
     """Build the database from what there is; None when the ordinary way is the better one.
 
-    The caller holds the writer lock, and an ordinary pass follows.
+    The caller holds the writer lock, and an ordinary sync follows.
     """
     if any(os.path.lexists(beside(path, side)) for side in SIDE_FILES):
         return None
@@ -78,7 +48,7 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
         return None
     aside = unfinished(path)
     try:
-        report = _fill(aside, found, roots, progress)
+        report = _fill(aside, found, progress)
         put_in_place(aside, path)
     except Exception:  # noqa: BLE001
         return None  # the ordinary way will say what is wrong, and keep what it can
@@ -115,23 +85,26 @@ def _first(found: Scan) -> Scan:
     return found
 
 
-class Reading(NamedTuple):
-    """The processes that read, and what they read."""
-
-    processes: ReaderProcesses
-    paths: list[str]
-
-
-def _fill(aside: Path, found: Scan, roots: Sequence[str], progress: Progress) -> SyncReport:
+def _fill(aside: Path, found: Scan, progress: Progress) -> SyncReport:
     tasks = []
     for file in found.files:
         role = role_of(file.path, file.root)
-        whose = (role.session_id, role.agent_id)
-        tasks.append(Task(file.path, 0, None, file.size, *whose))
-    with closing(read_ahead(tasks)) as processes, closing(open_aside(aside)) as conn:
+        tasks.append(Task(file.path, 0, None, file.size, role.session_id, role.agent_id))
+    # They read while the tables are made.
+    with closing(read_ahead(tasks)) as readers, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
-        reading = Reading(processes, [file.path for file in found.files])
-        return Building(conn, roots, progress, reading).run(found)
+        return read_found_files(conn, found, policy(readers), progress)
+
+
+def policy(readers: ReaderProcesses) -> Policy:
+    """How to fill a database that is thrown away if anything goes wrong."""
+    return Policy(
+        start_readers=lambda _work: readers,
+        read_huge_line=leave_file,
+        commits_on_the_way=False,  # nothing else sees it
+        notes_failures=False,
+        tries_each_alone=False,
+    )
 
 
 def put_in_place(aside: Path, path: Path, *, replace: bool = False) -> None:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from ctxdb.claude.layout import reading_order
 from ctxdb.claude.sidecars import read_meta, read_sessions_index
 from ctxdb.files.identity import Verdict, is_renamed, judge, open_regular, same_stat
+from ctxdb.files.tail import Unfinished
 from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, text_of
+from ctxdb.ingest.line_check import has_same_lines
+from ctxdb.ingest.line_reader import FilePlace
 from ctxdb.ingest.report import SyncReport
-from ctxdb.progress import NullProgress, Progress
+from ctxdb.progress import Progress
 from ctxdb.settle import sessions
 from ctxdb.store import source_files
 from ctxdb.store.connection import write_transaction
@@ -37,22 +41,51 @@ class Work:
     size: int
     limit: int | None = None  # where it ends for us
 
+    @property
+    def unread(self) -> int:
+        """Bytes to read, about."""
+        return max(self.size - self.item.file.offset, 0)
 
-class Look:
-    """Compares what was found with what is known."""
+    @property
+    def place(self) -> FilePlace:
+        """What is known of the file before it is read."""
+        return FilePlace(self.item.file.session_id, self.item.file.agent_id)
 
-    progress: Progress = NullProgress()
+    @property
+    def unfinished(self) -> Unfinished | None:
+        """How far the file's unfinished last line has been searched for its end."""
+        found = self.item.file.unfinished
+        return None if found is None else Unfinished(*found)
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
+
+class Failure(NamedTuple):
+    """A file that could not be opened or read."""
+
+    path: str
+    error: OSError
+
+
+PutOff = Callable[[source_files.KnownFile | None, FoundFile], bool]
+
+
+class FileChanges:
+    """Compares the files that were found with those that are known, and notes what differs."""
+
+    def __init__(
+        self, conn: sqlite3.Connection, report: SyncReport, now: str, progress: Progress
+    ) -> None:
         self.conn = conn
-        self.report = SyncReport()
-        self.now = utc_now()
-        self.has_changes = False  # a file has come, gone or changed since the last pass
+        self.report = report
+        self.now = now
+        self.progress = progress
+        self.are_any = False  # a file has come, gone or changed since the last time
+        self.failures: list[Failure] = []
 
-    def _look(self, found: Scan) -> list[Work]:
+    def find(self, found: Scan, put_off: PutOff = lambda _known, _file: False) -> list[Work]:
         """Open the files that are not as they are known, and note those that have vanished.
 
-        Only their rows are loaded: 200,000 unchanged files must not take memory here.
+        Files that are `put_off` are not opened. Only rows of changed files are loaded: 200,000
+        unchanged files must not take memory here.
         """
         paths = {text_of(file.path): file for file in sorted(found.files, key=reading_order)}
         known = source_files.load_some(self.conn, paths)
@@ -68,7 +101,7 @@ class Look:
                 gone[item.file.path] = item
         by_inode = inodes_of(gone.values())
         work: list[Work] = []
-        self.has_changes = bool(changed or gone)
+        self.are_any = bool(changed or gone)
         again = sum(
             known[path].file.offset
             for path, file in changed
@@ -76,22 +109,18 @@ class Look:
         )
         if again > MUCH_BYTES:  # all files, perhaps, have been copied from another disk
             self.progress.start(again, "Looking for changes")
-        if self.has_changes:
+        if self.are_any:
             with write_transaction(self.conn):
                 for path, file in changed:
-                    if self._can_wait(known.get(path), file):
+                    if put_off(known.get(path), file):
                         continue
-                    looked = self._look_at(known.get(path), file, by_inode, gone)
+                    looked = self.look_at(known.get(path), file, by_inode, gone)
                     if looked is not None:
                         work.append(looked)
                 self._vanish(found, gone)
         return work
 
-    def _can_wait(self, _item: source_files.KnownFile | None, _file: FoundFile) -> bool:
-        """A pass looks at all files at once; the daemon, at some of them in a turn of their own."""
-        return False
-
-    def _look_at(
+    def look_at(
         self,
         item: source_files.KnownFile | None,
         file: FoundFile,
@@ -156,14 +185,13 @@ class Look:
         """
         if not may_be_edited(item, numbers_of(now)):
             return False
-        from ctxdb.verify.lines import has_same_lines  # seldom needed
-
         return not has_same_lines(self.conn, item.file.id, self.progress)
 
     def _unreadable(
         self, item: source_files.KnownFile | None, file: FoundFile, error: OSError
     ) -> None:
-        reason = (error.strerror or str(error)).lower()
+        self.failures.append(Failure(file.path, error))
+        reason = reason_of(error)
         self.report.unreadable_files += 1
         self.report.problems.append(f"{file.path}: {reason}")
         if error.errno in NO_DESCRIPTORS:
@@ -199,6 +227,11 @@ class Look:
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
                 (f"index:{text_of(folder)}", path),
             )
+
+
+def reason_of(error: OSError) -> str:
+    """Why a file could not be read, in the words of the system."""
+    return (error.strerror or str(error)).lower()
 
 
 def inodes_of(

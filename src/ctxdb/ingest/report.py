@@ -1,4 +1,4 @@
-"""What a pass over the transcripts did, for people and for programs."""
+"""What a sync did, for people and for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ctxdb.progress import human_bytes
 
 @dataclass(slots=True)
 class SyncReport:
-    """What a pass did."""
+    """What a sync did."""
 
     files: int = 0
     new_files: int = 0

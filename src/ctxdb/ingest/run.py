@@ -1,8 +1,8 @@
-"""One pass over all transcripts: what is new is read, normalized and stored, batch by batch.
+"""The one loop: read files, make rows of their lines, store them batch by batch, commit.
 
-A pass looks at every file by stat, opens only those that have changed, tells an append from a
-rewrite by content, and reads complete lines from the saved offset on. Batches may span files; each
-is one transaction that holds the rows and the new offsets. One bad file never stops the rest.
+Sync, first sync, daemon and verify all run it. A policy says what each of them does in its own way.
+Batches may span files; each transaction holds rows and the offsets that belong to them. One bad
+file never stops the rest.
 """
 
 from __future__ import annotations
@@ -10,299 +10,295 @@ from __future__ import annotations
 import errno
 import gc
 import os
-import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import is_of_the_machine
-from ctxdb.files.tail import Unfinished
-from ctxdb.files.walk import Scan, scan
-from ctxdb.ingest.line_reader import (
-    FilePlace,
-    ReaderDied,
-    must_be_the_same,
-    open_at,
-    read_apart,
-    read_chunk,
-    read_file,
-)
-from ctxdb.ingest.plan import NO_DESCRIPTORS, Work
+from ctxdb.ingest.line_reader import ReaderDied, must_be_the_same, open_at, read_chunk, read_file
+from ctxdb.ingest.plan import NO_DESCRIPTORS, Failure, FileChanges, Work, reason_of, utc_now
 from ctxdb.ingest.report import SyncReport
-from ctxdb.ingest.storing import Storing
+from ctxdb.ingest.storing import ChunkWriter
 from ctxdb.ingest.workers import FAILED, LARGE, Arrived, Limits, ReaderProcesses, Task
-from ctxdb.progress import Progress
-from ctxdb.rules.chunk import Chunk
 from ctxdb.store import fulltext, source_files
 from ctxdb.store.connection import write_transaction
-from ctxdb.store.file_stats import load_stats
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Sequence
+
+    from ctxdb.files.walk import Scan
+    from ctxdb.progress import Progress
+    from ctxdb.rules.chunk import Chunk
 
 BATCH_BYTES = 4 << 20  # of transcript stored at once: its rows take several times the memory
 BATCH_LINES = 8000
-MAX_AHEAD_BYTES = 512 << 20  # more, into a database that is there, would take 300 MB of memory
 READ_AHEAD_BYTES = 8 << 20  # less than this is read before another process has started
 
 
-class Pass(Storing):
-    """One pass with one writer connection."""
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What sync, first sync, daemon and verify do differently."""
 
-    doing = "Reading transcripts"
-
-    def __init__(
-        self,
-        conn: sqlite3.Connection,
-        roots: Sequence[str],
-        progress: Progress,
-        *,
-        ahead: bool = True,
-    ) -> None:
-        super().__init__(conn)
-        self.ahead = ahead  # read much in other processes
-        self.max_ahead = MAX_AHEAD_BYTES
-        self.roots = roots
-        self.progress = progress
-        self.announced = False  # a huge line is marked in the database as being read
-
-    def run(self, found: Scan | None = None) -> SyncReport:
-        """Bring the database up to date with the files."""
-        began = time.monotonic()
-        found = found or scan(self.roots, is_transcript, load_stats(self.conn))
-        self.report.files = found.unchanged + len(found.files)
-        self.report.missing_roots = found.missing_roots
-        self.report.problems = [f"{path}: {why}" for path, why in found.unreadable]
-        work = self._look(found)
-        total = sum(max(w.size - w.item.file.offset, 0) for w in work)
-        self.progress.start(total, self.doing)
-        gc.disable()
-        try:
-            self._read_all(work, total)
-        except BaseException as e:
-            self._survived(e)
-            raise
-        finally:
-            gc.enable()
-        # Only now is it known which sessions the files that were found are of.
-        if self.has_changes:
-            with write_transaction(self.conn):
-                source_files.mark_deleted_sessions(self.conn, self.now)
-                fulltext.merge_again(self.conn)
-        self.report.seconds = round(time.monotonic() - began, 3)
-        return self.report
-
-    # -- reading and storing -------------------------------------------------------------------
-
-    def _read_all(self, work: list[Work], total: int) -> None:
-        try:
-            self._read(work, total)
-        except Exception as e:
-            if is_of_the_machine(e) or isinstance(e, MemoryError):
-                raise
-            self._read_each_alone(work)
-
-    def _read_each_alone(self, work: list[Work]) -> None:
-        """Something cannot be stored, for a reason that nobody thought of: find out of which file.
-
-        What was not committed was rolled back, so files are read from where the database says.
-        """
-        self._rolled_back()
-        for one in work:
-            source_files.load_place(self.conn, one.item.file)
-            try:
-                self._read_here([one])
-                self._commit()
-            except Exception as e:
-                if is_of_the_machine(e) or isinstance(e, MemoryError):
-                    raise
-                self._rolled_back()
-                # Its kind, not its words: they may quote the transcript.
-                self._note_unreadable(one, f"cannot be stored ({type(e).__name__})")
-
-    def _read(self, work: list[Work], total: int) -> None:
-        self.lost = set()
-        try:
-            worth = READ_AHEAD_BYTES <= total <= self.max_ahead
-            readers = None
-            if self.ahead and worth and (os.cpu_count() or 1) > 1:
-                with suppress(OSError):  # no process or memory to be had: this one reads, then
-                    readers = read_ahead([_task(one) for one in work])
-            if readers is None:
-                self._read_here(work)
-            else:
-                with closing(readers):
-                    self._read_ahead(readers, dict(enumerate(work)))
-        finally:
-            self._commit()
-
-    def _read_here(self, work: list[Work]) -> None:
-        """Read and write in turns."""
-        batch: list[Chunk] = []
-        size = lines = 0
-        for done, one in enumerate(work):
-            if self._is_time_to_stop(size + self.uncommitted, work[done:]):
-                break
-            try:
-                for found in self._chunks(one):
-                    batch.append(found)
-                    size += found.end - found.start
-                    lines += found.lines
-                    if size >= BATCH_BYTES or lines >= BATCH_LINES:
-                        self._store(batch)
-                        batch, size, lines = [], 0, 0
-            except OSError as e:
-                self._store(batch)  # what was read of it counts first: its end is that it failed
-                batch, size, lines = [], 0, 0
-                self._failed(one, e)
-        self._store(batch)
-
-    def _chunks(self, one: Work) -> Iterator[Chunk]:
-        file = one.item.file
-        at, mark = file.offset, file.mark
-        for chunk in read_file(
-            one.item.open_path,
-            at,
-            mark,
-            place_of(one),
-            limit=one.limit,
-            unfinished=unfinished_of(one),
-        ):
-            if chunk.is_large:
-                yield from self._large(one, at, mark)
-                return
-            chunk.file = file
-            yield chunk
-            if self._is_enough(one, chunk):
-                return
-            at, mark = chunk.end, chunk.mark
-
-    def _read_ahead(self, readers: ReaderProcesses, work: dict[int, Work]) -> None:
-        """Read in other processes, write in this one. Files go by the numbers of their tasks."""
-        unread = dict(work)
-        try:
-            with write_transaction(self.conn):
-                fulltext.merge_later(self.conn)
-            for arrived in readers.batches():
-                self._take_in(arrived, work, unread)
-        except ReaderDied:
-            self._read_here(list(unread.values()))
-        finally:
-            self._commit()
-
-    def _take_in(self, arrived: Arrived, work: dict[int, Work], unread: dict[int, Work]) -> None:
-        one = unread.pop(arrived.task, None)
-        if arrived.kind == FAILED and one is not None:
-            self._failed(one, OSError(*arrived.value))
-        elif arrived.kind == LARGE and one is not None:
-            try:
-                for chunk in self._large(one, *arrived.value):
-                    self._store([chunk])
-            except OSError as e:
-                self._failed(one, e)
-        chunks = []
-        for n, chunk in arrived.chunks:
-            if n in work and work[n].item.file.id not in self.lost:
-                chunk.file = work[n].item.file
-                chunks.append(chunk)
-        self._store(chunks)
-        for n, chunk in arrived.chunks:
-            if chunk.at_end:
-                unread.pop(n, None)
-
-    def _is_enough(self, _one: Work, _chunk: Chunk) -> bool:
-        """A pass reads each file to its end; the daemon has others to serve."""
-        return False
-
-    def _is_time_to_stop(self, _read: int, _left: list[Work]) -> bool:
-        """A pass reads all files; the daemon, a bit of them in each turn."""
-        return False
-
-    def _large(self, one: Work, offset: int, mark: bytes | None) -> Iterator[Chunk]:
-        """From a huge line on, each such line apart."""
-        file = one.item.file
-        fd = open_at(one.item.open_path, offset, mark)
-        try:
-            while True:
-                chunk = read_chunk(fd, offset, place_of(one), parse_large=False, limit=one.limit)
-                if chunk.is_large:
-                    chunk = self._huge_line(one, fd, offset)
-                must_be_the_same(fd, one.item.open_path, offset, mark)
-                chunk.file = file
-                yield chunk
-                offset, mark = chunk.end, chunk.mark
-                if chunk.at_end or self._is_enough(one, chunk):
-                    return
-        finally:
-            os.close(fd)
-
-    def _huge_line(self, one: Work, fd: int, offset: int) -> Chunk:
-        """Announce the line in the database, then parse it, so a crash on it is not repeated.
-
-        The process may have been killed for another reason. So the second try is made in a process
-        of its own, and only the third time the line is passed over.
-        """
-        place = place_of(one)
-        tried = one.item.file.attempting
-        failed = 0 if tried is None else {offset: 1, -1 - offset: 2}.get(tried, 0)
-        if failed < 2:
-            self.announced = True
-            self._commit()
-            with write_transaction(self.conn):
-                self.conn.execute(
-                    "UPDATE _file_marks SET attempting = ? WHERE source_file_id = ?",
-                    (-1 - offset if failed else offset, one.item.file.id),
-                )
-            with suppress(MemoryError, ReaderDied):
-                read = read_apart if failed else read_chunk
-                return read(fd, offset, place)
-        return read_chunk(fd, offset, place, give_up=True)
-
-    def _survived(self, error: BaseException) -> None:
-        """What ends a pass but not the process (Ctrl-C, a full disk) is not a huge line's doing."""
-        if self.announced and not isinstance(error, MemoryError):
-            with suppress(sqlite3.Error):
-                self.conn.execute("UPDATE _file_marks SET attempting = NULL")
-
-    def _failed(self, one: Work, error: OSError) -> None:
-        if error.errno == errno.ENOENT:
-            return  # gone, or another file has taken its place: the next pass looks again
-        reason = (error.strerror or str(error)).lower()
-        if error.errno in NO_DESCRIPTORS:
-            self.report.unreadable_files += 1
-            self.report.problems.append(f"{one.item.file.path}: {reason}")
-            return
-        self._commit()
-        self._note_unreadable(one, reason)
+    # The processes that make rows, for these files; None: this process makes them.
+    start_readers: Callable[[Sequence[Work]], ReaderProcesses | None]
+    # Reads the huge line at an offset of an open file; None: the file is left for a later run.
+    read_huge_line: Callable[[ChunkWriter, Work, int, int], Chunk | None]
+    chunks_per_file: int | None = None  # then the next file's turn comes; None: read to the end
+    is_enough: Callable[[int], bool] = lambda _read: False  # bytes: leave the other files unread
+    commits_on_the_way: bool = True  # else once, at the end
+    notes_failures: bool = True  # of files, in the database; else only in `failures`
+    tries_each_alone: bool = True  # after an error that does not say which file was the reason
 
 
-def place_of(one: Work) -> FilePlace:
-    """What is known of a file before it is read."""
-    return FilePlace(one.item.file.session_id, one.item.file.agent_id)
+def start_readers(work: Sequence[Work]) -> ReaderProcesses | None:
+    """Start processes that read, if there is enough to read and more than one core."""
+    if sum(one.unread for one in work) < READ_AHEAD_BYTES or (os.cpu_count() or 1) < 2:
+        return None
+    with suppress(OSError):  # no process or memory to be had: this one reads, then
+        return read_ahead([_task(one) for one in work])
+    return None
 
 
-def unfinished_of(one: Work) -> Unfinished | None:
-    """How far a file's unfinished last line has been searched for its end."""
-    found = one.item.file.unfinished
-    return None if found is None else Unfinished(*found)
+def no_readers(_work: Sequence[Work]) -> None:
+    """Read in this process."""
 
 
-def read_ahead(tasks: list[Task]) -> ReaderProcesses:
+def read_ahead(tasks: Sequence[Task]) -> ReaderProcesses:
     """Processes that read."""
     return ReaderProcesses(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
 
 
 def _task(one: Work) -> Task:
     file = one.item.file
-    return Task(
-        one.item.open_path,
-        file.offset,
-        file.mark,
-        max(one.size - file.offset, 0),
-        file.session_id,
-        file.agent_id,
-        one.limit,
-        unfinished_of(one),
+    where = (one.found.path, file.offset, file.mark, one.unread)
+    return Task(*where, *one.place, one.limit, one.unfinished)
+
+
+def read_found_files(
+    conn: sqlite3.Connection, found: Scan, policy: Policy, progress: Progress
+) -> SyncReport:
+    """Bring the database up to date with the files that were found."""
+    began = time.monotonic()
+    report = SyncReport(
+        files=found.unchanged + len(found.files),
+        missing_roots=found.missing_roots,
+        problems=[f"{path}: {why}" for path, why in found.unreadable],
     )
+    now = utc_now()
+    changes = FileChanges(conn, report, now, progress)
+    work = changes.find(found)
+    progress.start(sum(one.unread for one in work), "Reading transcripts")
+    FileLoop(conn, report, now, policy, progress).read(work)
+    if changes.are_any:
+        finish(conn, now)
+    report.seconds = round(time.monotonic() - began, 3)
+    return report
+
+
+def finish(conn: sqlite3.Connection, now: str) -> None:
+    """Do what can be done only when all files are read: it is known now which sessions are gone."""
+    with write_transaction(conn):
+        source_files.mark_deleted_sessions(conn, now)
+        fulltext.merge_again(conn)
+
+
+class FileLoop:
+    """Reads files and stores what is new in them."""
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        report: SyncReport,
+        now: str,
+        policy: Policy,
+        progress: Progress,
+    ) -> None:
+        self.conn = conn
+        self.policy = policy
+        commits = policy.commits_on_the_way
+        self.writer = ChunkWriter(conn, report, now, progress, commits_on_the_way=commits)
+        self.failures: list[Failure] = []
+        self.unfinished: list[str] = []  # paths with more to read
+        self.unreached: list[str] = []  # paths that the policy has left for another run
+
+    def read(self, work: list[Work]) -> None:
+        """Read the files, as far as the policy says, and commit."""
+        gc.disable()
+        try:
+            try:
+                self._read(work)
+            except Exception as e:
+                if not self.policy.tries_each_alone or _is_not_of_a_file(e):
+                    raise
+                self._read_each_alone(work)
+        except BaseException as e:
+            self.writer.roll_back()
+            self.writer.forget_announced(e)
+            raise
+        finally:
+            gc.enable()
+
+    def _read_each_alone(self, work: list[Work]) -> None:
+        """Something cannot be stored, for a reason that nothing foresees: find out of which file.
+
+        What was not committed was rolled back, so files are read from where the database says.
+        """
+        self.writer.count_from_last_commit()
+        for one in work:
+            source_files.load_place(self.conn, one.item.file)
+            try:
+                self._read_here([one])
+                self.writer.commit()
+            except Exception as e:
+                if _is_not_of_a_file(e):
+                    raise
+                self.writer.count_from_last_commit()
+                # Its kind, not its words: they may quote the transcript.
+                reason = f"cannot be stored ({type(e).__name__})"
+                self.writer.note_unreadable(one.item.file, reason)
+
+    def _read(self, work: list[Work]) -> None:
+        try:
+            readers = self.policy.start_readers(work)
+            if readers is None:
+                self._read_here(work)
+            else:
+                with closing(readers):
+                    self._read_ahead(readers, {one.found.path: one for one in work})
+        finally:
+            self.writer.commit()
+
+    # -- in this process -----------------------------------------------------------------------
+
+    def _read_here(self, work: list[Work]) -> None:
+        """Read and write in turns."""
+        batch = _Batch([])
+        for done, one in enumerate(work):
+            read = batch.size + self.writer.uncommitted
+            # Something is read even if it is late: else a slow machine would get nowhere.
+            if read and self.policy.is_enough(read):
+                self.unreached += [left.found.path for left in work[done:]]
+                break
+            try:
+                for chunk in self._chunks(one):
+                    if batch.add(chunk):
+                        batch = self._store(batch)
+            except OSError as e:
+                batch = self._store(batch)  # what was read of it counts first
+                self._failed(one, e)
+        self._store(batch)
+
+    def _store(self, batch: _Batch) -> _Batch:
+        self.writer.store(batch.chunks)
+        return _Batch([])
+
+    def _chunks(self, one: Work) -> Iterator[Chunk]:
+        """The next chunks of a file, as many as the policy wants."""
+        for number, chunk in enumerate(self._all_chunks(one), 1):
+            yield chunk
+            if number == self.policy.chunks_per_file and not chunk.at_end:
+                self.unfinished.append(one.found.path)
+                return
+
+    def _all_chunks(self, one: Work) -> Iterator[Chunk]:
+        file = one.item.file
+        at, mark = file.offset, file.mark
+        whole = read_file(
+            one.found.path, at, mark, one.place, limit=one.limit, unfinished=one.unfinished
+        )
+        for chunk in whole:
+            if chunk.is_large:
+                yield from self._from_huge_line(one, at, mark)
+                return
+            chunk.file = file
+            yield chunk
+            at, mark = chunk.end, chunk.mark
+
+    def _from_huge_line(self, one: Work, offset: int, mark: bytes | None) -> Iterator[Chunk]:
+        """From a huge line on, each such line apart."""
+        path = one.found.path
+        fd = open_at(path, offset, mark)
+        try:
+            while True:
+                chunk = read_chunk(fd, offset, one.place, parse_large=False, limit=one.limit)
+                if chunk.is_large:
+                    read = self.policy.read_huge_line(self.writer, one, fd, offset)
+                    if read is None:
+                        return
+                    chunk = read
+                must_be_the_same(fd, path, offset, mark)
+                chunk.file = one.item.file
+                yield chunk
+                offset, mark = chunk.end, chunk.mark
+                if chunk.at_end:
+                    return
+        finally:
+            os.close(fd)
+
+    # -- in other processes --------------------------------------------------------------------
+
+    def _read_ahead(self, readers: ReaderProcesses, unread: dict[str, Work]) -> None:
+        """Read in other processes, write in this one."""
+        with write_transaction(self.conn):
+            fulltext.merge_later(self.conn)
+        try:
+            for arrived in readers.batches():
+                self._take_in(arrived, unread)
+        except ReaderDied:
+            self._read_here(list(unread.values()))
+
+    def _take_in(self, arrived: Arrived, unread: dict[str, Work]) -> None:
+        """Store what has come; files that are read to their end are no longer unread."""
+        one = unread.pop(arrived.path, None)
+        if arrived.kind == FAILED and one is not None:
+            self._failed(one, OSError(*arrived.value))
+        elif arrived.kind == LARGE and one is not None:
+            try:
+                for chunk in self._from_huge_line(one, *arrived.value):
+                    self.writer.store([chunk])
+            except OSError as e:
+                self._failed(one, e)
+        chunks = []
+        for path, chunk in arrived.chunks:
+            if path in unread:
+                chunk.file = unread[path].item.file
+                chunks.append(chunk)
+        self.writer.store(chunks)
+        for path, chunk in arrived.chunks:
+            if chunk.at_end:
+                unread.pop(path, None)
+
+    def _failed(self, one: Work, error: OSError) -> None:
+        self.failures.append(Failure(one.found.path, error))
+        if not self.policy.notes_failures or error.errno == errno.ENOENT:
+            return  # ENOENT: gone, or another file has its name: the next run looks again
+        if error.errno in NO_DESCRIPTORS:
+            self.writer.report.unreadable_files += 1
+            self.writer.report.problems.append(f"{one.item.file.path}: {reason_of(error)}")
+            return
+        self.writer.commit()
+        self.writer.note_unreadable(one.item.file, reason_of(error))
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The chunks that are stored together."""
+
+    chunks: list[Chunk]
+    size: int = 0
+    lines: int = 0
+
+    def add(self, chunk: Chunk) -> bool:
+        """Add a chunk; True when that is enough for a batch."""
+        self.chunks.append(chunk)
+        self.size += chunk.end - chunk.start
+        self.lines += chunk.lines
+        return self.size >= BATCH_BYTES or self.lines >= BATCH_LINES
+
+
+def _is_not_of_a_file(error: Exception) -> bool:
+    """Whether reading the files one by one would not help."""
+    return is_of_the_machine(error) or isinstance(error, MemoryError)

@@ -7,45 +7,62 @@ the caller: it is not known yet which of the files was the reason.
 from __future__ import annotations
 
 import sqlite3
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ctxdb.errors import CtxdbError
 from ctxdb.ingest.batch import Batch
-from ctxdb.ingest.plan import Look, Work
 from ctxdb.ingest.reread import reread
-from ctxdb.rules.chunk import Chunk
 from ctxdb.store import source_files
 from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.source_files import OffsetMoved
+
+if TYPE_CHECKING:
+    from ctxdb.ingest.report import SyncReport
+    from ctxdb.progress import Progress
+    from ctxdb.rows import SourceFile
+    from ctxdb.rules.chunk import Chunk
 
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.
 COMMIT_BYTES = 48 << 20
 
 
-class Storing(Look):
-    """The part of a pass that writes."""
+class ChunkWriter:
+    """Writes chunks with one connection, and counts them in the report."""
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        super().__init__(conn)
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        report: SyncReport,
+        now: str,
+        progress: Progress,
+        *,
+        commits_on_the_way: bool = True,
+    ) -> None:
+        self.conn = conn
+        self.report = report
+        self.now = now
+        self.progress = progress
+        self.commits_on_the_way = commits_on_the_way
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
-        self.half_written = False  # part of a batch is in the open transaction
-        self.committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
-        self.lost: set[int] = set()  # files that changed while they were read: for the next pass
+        self._is_half_written = False  # part of a batch is in the open transaction
+        self._committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
+        self._has_announced = False  # a huge line is marked in the database as being read
 
-    def _store(self, chunks: list[Chunk]) -> None:
+    def store(self, chunks: list[Chunk]) -> None:
         """Store a batch of chunks."""
         if not chunks:
             return
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
         batch = Batch(self.conn, self.now, reread)
-        self.half_written = True
+        self._is_half_written = True
         try:
             batch.write(chunks)
-            self.half_written = False
+            self._is_half_written = False
         except BaseException as e:
-            if self.conn.in_transaction:
-                self.conn.execute("ROLLBACK")
+            self.roll_back()
             if isinstance(e, OffsetMoved):
                 why = "another process has read this file meanwhile; sync again"
                 raise CtxdbError(f"{e}: {why}") from e
@@ -54,8 +71,8 @@ class Storing(Look):
             batch.let_go()
         for chunk in chunks:
             self._count(chunk)
-        if self._is_time_to_commit():
-            self._commit()
+        if self.commits_on_the_way and self.uncommitted >= COMMIT_BYTES:
+            self.commit()
 
     def _count(self, chunk: Chunk) -> None:
         """A chunk has been stored."""
@@ -70,32 +87,50 @@ class Storing(Look):
         )
         self.progress.advance(size)
 
-    def _is_time_to_commit(self) -> bool:
-        return self.uncommitted >= COMMIT_BYTES
-
-    def _commit(self) -> None:
+    def commit(self) -> None:
         """What was stored so far is there to stay: rows and offsets together."""
         self.uncommitted = 0
         report = self.report
         # A second Ctrl-C can come before the first one has rolled back: then closing does it.
-        if self.conn.in_transaction and not self.half_written:
+        if self.conn.in_transaction and not self._is_half_written:
             try:
                 commit(self.conn)
-                self.committed = report.lines_read, report.bytes_read, report.bad_lines
+                self._committed = report.lines_read, report.bytes_read, report.bad_lines
             except BaseException:
-                if self.conn.in_transaction:
-                    self.conn.execute("ROLLBACK")
+                self.roll_back()
                 raise
 
-    def _rolled_back(self) -> None:
-        """Nothing has happened since the last commit."""
+    def roll_back(self) -> None:
+        """Undo what was not committed, if a transaction is open."""
+        if self.conn.in_transaction:
+            self.conn.execute("ROLLBACK")
+
+    def count_from_last_commit(self) -> None:
+        """Take out of the report what was rolled back."""
         report = self.report
-        report.lines_read, report.bytes_read, report.bad_lines = self.committed
-        self.half_written = False
+        report.lines_read, report.bytes_read, report.bad_lines = self._committed
+        self._is_half_written = False
         self.uncommitted = 0
 
-    def _note_unreadable(self, one: Work, reason: str) -> None:
+    def note_unreadable(self, file: SourceFile, reason: str) -> None:
+        """Say in the database and in the report why a file could not be read."""
         self.report.unreadable_files += 1
-        self.report.problems.append(f"{one.item.file.path}: {reason}")
+        self.report.problems.append(f"{file.path}: {reason}")
         with write_transaction(self.conn):
-            source_files.note_unreadable(self.conn, one.item.file.id, reason, self.now)
+            source_files.note_unreadable(self.conn, file.id, reason, self.now)
+
+    def announce(self, file: SourceFile, attempt: int) -> None:
+        """Say in the database which huge line is parsed next: the process may die of it."""
+        self._has_announced = True
+        self.commit()
+        with write_transaction(self.conn):
+            self.conn.execute(
+                "UPDATE _file_marks SET attempting = ? WHERE source_file_id = ?",
+                (attempt, file.id),
+            )
+
+    def forget_announced(self, error: BaseException) -> None:
+        """What ends a run but not the process (Ctrl-C, a full disk) is not a huge line's doing."""
+        if self._has_announced and not isinstance(error, MemoryError):
+            with suppress(sqlite3.Error):
+                self.conn.execute("UPDATE _file_marks SET attempting = NULL")

@@ -8,15 +8,19 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import LockHeld
+from ctxdb.files.walk import scan
 from ctxdb.ingest.first_sync import build, remove_unfinished
+from ctxdb.ingest.huge_line import read_announced
 from ctxdb.ingest.old_database import replace_old
 from ctxdb.ingest.plan import utc_now
-from ctxdb.ingest.run import Pass
+from ctxdb.ingest.run import Policy, read_found_files, start_readers
 from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
+from ctxdb.store.file_stats import load_stats
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ if TYPE_CHECKING:
 OPTIMIZE_LINES = 20_000  # read at once before SQLite looks whether its statistics are out of date
 TURN_SECONDS = 0.1  # between two looks whether another writer is done
 UNHEARD_SECONDS = 10.0  # then a daemon that does not say how it is cannot
+
+POLICY = Policy(start_readers=start_readers, read_huge_line=read_announced)
 
 
 def sync(
@@ -87,9 +93,8 @@ def _read_new_lines(
         give_back()
     with closing(open_writer(path, wait=busy)) as conn:
         prepare(conn, path)
-        # Of what a building has left, little or nothing, processes that read ahead are not
-        # worth their memory: forked from this one, they begin with all that this one has.
-        report = Pass(conn, roots, progress, ahead=built is None).run()
+        found = scan(roots, is_transcript, load_stats(conn))
+        report = read_found_files(conn, found, POLICY, progress)
         beside = read_side_files(conn, claude_dirs, utc_now())
         report.side_files = beside.read
         report.problems += beside.problems
@@ -131,7 +136,7 @@ def _is_kept(config: Config) -> bool | None:
 
     None when it has ended.
     """
-    from ctxdb.daemon.health import running
+    from ctxdb.daemon_health import running
 
     give_up = time.monotonic() + UNHEARD_SECONDS
     while current_writer(config.db_path) is not None:

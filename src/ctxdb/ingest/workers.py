@@ -34,7 +34,7 @@ LINES, FAILED, LARGE, END = range(4)
 class Task:
     """A file to read, and from where on."""
 
-    path: str | bytes
+    path: str
     offset: int
     mark: bytes | None  # of the file as it was read up to there
     size: int  # bytes to read, about
@@ -151,29 +151,34 @@ class Arrived:
     """What a reader sends next."""
 
     kind: int
-    task: int = -1  # of FAILED and LARGE
+    path: str = ""  # of FAILED and LARGE
     value: tuple[Any, ...] = ()  # FAILED: errno, text; LARGE: offset, mark
-    chunks: list[tuple[int, Chunk]] = field(default_factory=list)
+    chunks: list[tuple[str, Chunk]] = field(default_factory=list)  # with the paths of their files
 
 
 class _Reader(NamedTuple):
     ring: Ring
     process: multiprocessing.process.BaseProcess
+    tasks: Sequence[Task]  # of all readers
 
     def next(self) -> Arrived | None:
         """What has come; None at the end of all files."""
         kind, *rest = marshal.loads(self.ring.receive())  # noqa: S302  our own process wrote it
         if kind == END:
             return None
-        if kind != LINES:
-            return Arrived(kind, rest[0], tuple(rest[1:]))
-        return Arrived(kind, chunks=[(n, unpack_chunk(packed)) for n, packed in rest[0]])
+        if kind == LINES:
+            (chunks,) = rest
+            paths = [(self.tasks[n].path, unpack_chunk(packed)) for n, packed in chunks]
+            return Arrived(kind, chunks=paths)
+        number, *value = rest
+        return Arrived(kind, self.tasks[number].path, tuple(value))
 
 
 class ReaderProcesses:
     """Read files in other processes, ahead of whoever asks."""
 
     def __init__(self, tasks: Sequence[Task], limits: Limits) -> None:
+        self.tasks = tasks
         self.readers: list[_Reader] = []
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -198,7 +203,7 @@ class ReaderProcesses:
             ring.hold_receiving()
             if process.pid is None:
                 ring.close()
-        self.readers.append(_Reader(ring, process))
+        self.readers.append(_Reader(ring, process, self.tasks))
 
     def batches(self) -> Iterator[Arrived]:
         """Everything that comes; raises ReaderDied when one stops before the end.

@@ -24,7 +24,7 @@ from ctxdb.store.schema import refuse_newer
 from ctxdb.verify.again import NoRoom, make_again, place_beside
 from ctxdb.verify.compare import Comparison
 from ctxdb.verify.differences import VerifyReport
-from ctxdb.verify.lines import LineCheck
+from ctxdb.verify.lines import check_all_lines
 from ctxdb.verify.reach import reach
 from ctxdb.verify.side import check_side_files
 
@@ -51,21 +51,21 @@ def verify(
         if second.exists():
             conn.execute("ATTACH ? AS second", (f"{second.as_uri()}?mode=ro",))
         conn.execute("BEGIN")
-        check = LineCheck(conn, progress)
-        check.run(config.roots if only_roots else None)
-        check_side_files(conn, check.report)
-        check.report.files_new = _new_files(conn, config)
+        report = VerifyReport()
+        read = check_all_lines(conn, config.roots if only_roots else None, report, progress)
+        check_side_files(conn, report)
+        report.files_new = _new_files(conn, config)
         if again:
-            wanted = reach(conn, set(check.read))
-            check.report.sessions_made_again = len(wanted.sessions)
-            check.report.sessions_only_here = wanted.sessions_left_out
+            wanted = reach(conn, read)
+            report.sessions_made_again = len(wanted.sessions)
+            report.sessions_only_here = wanted.sessions_left_out
             try:
                 make_again(conn, second, wanted.files, progress)
             except NoRoom as e:
-                check.report.not_made_again = str(e)
+                report.not_made_again = str(e)
             else:
-                Comparison(conn, wanted, check.report).run()
-        return check.report
+                Comparison(conn, wanted, report).run()
+        return report
 
 
 def _new_files(conn: sqlite3.Connection, config: Config) -> int:

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctxdb.columns import all_columns
-from ctxdb.files.walk import FoundFile, Scan
+from ctxdb.files.walk import FoundFile
 from ctxdb.ingest.line_reader import read_chunk
-from ctxdb.ingest.plan import Work
-from ctxdb.ingest.run import Pass, place_of
+from ctxdb.ingest.plan import Work, utc_now
+from ctxdb.ingest.report import SyncReport
+from ctxdb.ingest.run import FileLoop, Policy, finish, start_readers
 from ctxdb.lock import is_alive
 from ctxdb.rows import AgentFact, SourceFile
-from ctxdb.rules.chunk import Chunk
 from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.insert import load
@@ -30,7 +30,9 @@ from ctxdb.store.schema import prepare
 from ctxdb.verify.side import give_side_files, settle_side_files
 
 if TYPE_CHECKING:
+    from ctxdb.ingest.storing import ChunkWriter
     from ctxdb.progress import Progress
+    from ctxdb.rules.chunk import Chunk
 
 _FOLDER = ".verifying-"  # and the process that does it
 _FACTS = (
@@ -93,75 +95,66 @@ def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Pro
                 first.execute("SELECT key, value FROM _meta WHERE key LIKE 'index:%'").fetchall(),
             )
         give_side_files(first, conn)
-        again = _Again(conn, first, wanted, progress)
-        again.run(Scan())
+        work = _work(first, conn, wanted)
+        progress.start(sum(one.unread for one in work), "Making it anew")
+        report, now = SyncReport(), utc_now()
+        loop = FileLoop(conn, report, now, _policy(first), progress)
+        loop.read(work)
+        finish(conn, now)
         settle_side_files(conn)
-        if again.lost or again.report.unreadable_files:
+        if loop.failures or report.unreadable_files:
             raise NoRoom("a transcript changed meanwhile; verify again")
 
 
-class _Again(Pass):
-    """A pass over the bytes that another database has read."""
-
-    doing = "Making it anew"
-
-    def __init__(
-        self,
-        conn: sqlite3.Connection,
-        first: sqlite3.Connection,
-        wanted: set[int],
-        progress: Progress,
-    ) -> None:
-        super().__init__(conn, (), progress)
-        self.first = first
-        self.wanted = wanted
-        self.max_ahead = 1 << 62
-        self.passed_over: set[tuple[str, int]] = set()
-
-    def _look(self, _found: Scan) -> list[Work]:
-        """The files as they were when they were read."""
-        first = self.first
-        self.passed_over.update(
-            first.execute(
-                "SELECT f.path, e.byte_start FROM ingest_errors e JOIN source_files f"
-                " ON f.id = e.source_file_id WHERE e.reason = 'too_large'"
-            )
+def _policy(first: sqlite3.Connection) -> Policy:
+    """How to read bytes again that the first database was made from."""
+    passed_over = {
+        (path, start)
+        for path, start in first.execute(
+            "SELECT f.path, e.byte_start FROM ingest_errors e JOIN source_files f"
+            " ON f.id = e.source_file_id WHERE e.reason = 'too_large'"
         )
-        work: list[Work] = []
-        self.has_changes = True
-        with write_transaction(self.conn):
-            for known in [*load(first, SourceFile, "ORDER BY t.path")]:
-                if known.id not in self.wanted:
-                    continue
-                path = os.fsdecode(known.path_bytes or known.path)
-                end = known.offset
-                found = FoundFile(path, known.root or "", 0, 0, end, 0, 0)
-                item = source_files.add_file(self.conn, found, self.now)
-                file = item.file
-                # A file that was renamed still belongs to the same session.
-                file.session_id, file.agent_id = known.session_id, known.agent_id
-                file.workflow_run = known.workflow_run
-                self.conn.execute(
-                    "UPDATE source_files SET session_id = ?, agent_id = ? WHERE id = ?",
-                    (file.session_id, file.agent_id, file.id),
-                )
-                self.conn.execute(
-                    "UPDATE _file_marks SET workflow_run = ? WHERE source_file_id = ?",
-                    (file.workflow_run, file.id),
-                )
-                facts = first.execute(_FACTS, (file.session_id, file.agent_id))
-                file.facts = [AgentFact(*values) for values in facts]
-                if end:
-                    work.append(Work(item, found, end, limit=end))
-        return work
+    }
 
-    def _is_time_to_commit(self) -> bool:
-        return False  # nobody would see it
-
-    def _huge_line(self, one: Work, fd: int, offset: int) -> Chunk:
+    def read_huge_line(_writer: ChunkWriter, one: Work, fd: int, offset: int) -> Chunk:
         """Without announcing it: it has been read before, or given up."""
-        give_up = (one.item.file.path, offset) in self.passed_over
-        return read_chunk(fd, offset, place_of(one), give_up=give_up)
+        give_up = (one.item.file.path, offset) in passed_over
+        return read_chunk(fd, offset, one.place, give_up=give_up)
 
-    def _failed(self, one: Work, _error: OSError) -> None:
-        self.lost.add(one.item.file.id)
+    return Policy(
+        start_readers=start_readers,
+        read_huge_line=read_huge_line,
+        commits_on_the_way=False,  # nothing else sees it
+        notes_failures=False,
+    )
+
+
+def _work(first: sqlite3.Connection, conn: sqlite3.Connection, wanted: set[int]) -> list[Work]:
+    """The files as they were when they were read."""
+    now = utc_now()
+    work: list[Work] = []
+    with write_transaction(conn):
+        for known in [*load(first, SourceFile, "ORDER BY t.path")]:
+            if known.id not in wanted:
+                continue
+            path = os.fsdecode(known.path_bytes or known.path)
+            end = known.offset
+            found = FoundFile(path, known.root or "", 0, 0, end, 0, 0)
+            item = source_files.add_file(conn, found, now)
+            file = item.file
+            # A file that was renamed still belongs to the same session.
+            file.session_id, file.agent_id = known.session_id, known.agent_id
+            file.workflow_run = known.workflow_run
+            conn.execute(
+                "UPDATE source_files SET session_id = ?, agent_id = ? WHERE id = ?",
+                (file.session_id, file.agent_id, file.id),
+            )
+            conn.execute(
+                "UPDATE _file_marks SET workflow_run = ? WHERE source_file_id = ?",
+                (file.workflow_run, file.id),
+            )
+            facts = first.execute(_FACTS, (file.session_id, file.agent_id))
+            file.facts = [AgentFact(*values) for values in facts]
+            if end:
+                work.append(Work(item, found, end, limit=end))
+    return work

@@ -3,40 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from ctxdb.formatting import counted
-
-MAX_SHOWN = 20
+from ctxdb.ingest.line_check import LineFindings
 
 
 @dataclass(slots=True)
-class VerifyReport:
+class VerifyReport(LineFindings):
     """What was compared, and what differs."""
 
-    files: int = 0
-    files_gone: int = 0
-    files_changed: int = 0
-    files_behind: int = 0
-    files_partial: int = 0
     files_new: int = 0
-    lines_read: int = 0
-    stored: int = 0
-    copies: int = 0
-    skipped: int = 0
-    bad: int = 0
-    rows_compared: int = 0
     sessions_made_again: int = 0
     sessions_only_here: int = 0
     rows_made_again: int = 0
     not_made_again: str | None = None
-    differences: int = 0
-    shown: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Nothing differs."""
-        return self.differences == 0
 
     def as_dict(self) -> dict[str, object]:
         """Stable names for programs."""
@@ -89,9 +70,3 @@ class VerifyReport:
             yield "All lines are accounted for."
         else:
             yield "There was nothing to compare."
-
-    def differ(self, text: str) -> None:
-        """Count a difference, and keep the first few."""
-        self.differences += 1
-        if len(self.shown) < MAX_SHOWN:
-            self.shown.append(text)

@@ -92,7 +92,7 @@ def runtime_dir() -> Path | None:
     """The user's runtime folder, if there is one that only the user can write to."""
     value = os.environ.get("XDG_RUNTIME_DIR", "") or f"/run/user/{os.geteuid()}"
     try:
-        found = os.stat(value)
+        found = Path(value).stat()
     except OSError:
         return None
     is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
@@ -172,7 +172,7 @@ def running(db_path: Path) -> Health | None:
 def process_started(pid: int) -> int:
     """When a process began, in ticks since boot; 0 where that cannot be told."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
+        with Path(f"/proc/{pid}/stat").open("rb") as file:
             # The name in parentheses may hold anything; after it the fields are numbers.
             _, _, fields = file.read().rpartition(b")")
             return int(fields.split()[START_FIELD])
