@@ -154,7 +154,7 @@ def from_file(model: Model, whose: Key, item: Json, path: Path) -> None:
             "turn": None,
         }
     elif at > (known.get("last_seen") or ""):
-        known.update(status=item.get("status"), subject=subject, from_file=True)
+        known.update(status=item.get("status"), subject=subject, source="file", from_file=True)
 
 
 # -- plans -----------------------------------------------------------------------------------------
