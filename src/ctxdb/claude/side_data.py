@@ -81,12 +81,16 @@ _TEXT_KEYS: dict[str, tuple[str, ...]] = {
 
 
 def side_data(
-    entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
+    entry: dict[str, Any],
+    message: dict[str, Any],
+    images: list[dict[str, Any]],
+    error: dict[str, int | str] | None = None,
 ) -> str | None:
-    """JSON for messages.data of a user or assistant line."""
+    """JSON for messages.data of a user or assistant line; `error` is what its text names."""
     usage = dict_of(message.get("usage"))
     if (
         not images
+        and error is None
         and _KEPT.isdisjoint(entry)
         and _KEPT_OF_MESSAGE.isdisjoint(message)
         and _KEPT_OF_USAGE.isdisjoint(usage)
@@ -99,12 +103,17 @@ def side_data(
         if message.get(key):
             kept[key] = message[key]
     kept |= {key: usage[key] for key in _KEPT_OF_USAGE.intersection(usage)}
+    if error is not None:
+        kept["errorInText"] = error
     return dump(shrink(dict(sorted(kept.items())))) if kept else None
 
 
 def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
     """(text, data) of a system line."""
     text = content_text(entry.get("content")) or None
+    errors = entry.get("hookErrors")
+    if text is None and errors and type(errors) is list:  # of stop hooks: so they can be found
+        text = "\n\n".join(error for error in errors if type(error) is str) or None
     kept = {
         key: value
         for key, value in entry.items()
@@ -145,6 +154,10 @@ def attachment_parts(
         kept[key] = (
             _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
         )
+    if subtype == "hook_blocking_error" and "command" not in kept:
+        command = text_of(dict_of(attachment.get("blockingError")).get("command"))
+        if command is not None:
+            kept["command"] = command
     if used and text:
         kept["bytes"] = byte_length(text)
     mention = None

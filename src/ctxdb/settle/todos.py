@@ -24,7 +24,8 @@ _CALLS = (
     f" FROM j CROSS JOIN tool_uses t ON t.session_id = j.value AND {LISTS}"
     " CROSS JOIN messages m ON m.id = t.message_id"
     " CROSS JOIN source_files f ON f.id = m.source_file_id"
-    f" WHERE t.status = 'ok' AND t.name <> '{EXIT_PLAN_MODE}'"
+    " WHERE t.status NOT IN ('error', 'rejected', 'interrupted')"
+    f" AND t.name <> '{EXIT_PLAN_MODE}'"
 )
 _FILES = (
     "SELECT s.session_id, s.kind, s.agent_id, s.at, s.path, s.content FROM j"
