@@ -42,7 +42,7 @@ lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to d
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
-	$(BIN)/cog --check --diff docs/cli.md docs/schema.md docs/queries.md
+	$(BIN)/cog --check --diff docs/cli.md docs/schema.md docs/queries.md docs/format.md
 
 fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
@@ -88,7 +88,7 @@ $(VENV)/newest/libsqlite3.so.0:
 		$(@D)/package/deps/sqlite3/sqlite3.c -lm -lpthread -ldl
 
 docs: $(VENV)/.dev ## Write --help into the docs again
-	$(BIN)/cog -r docs/cli.md docs/schema.md docs/queries.md
+	$(BIN)/cog -r docs/cli.md docs/schema.md docs/queries.md docs/format.md
 
 build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and try it
 	rm -rf dist

@@ -64,7 +64,9 @@ class Entry:
     @property
     def agent(self) -> str | None:
         if self.wrapped:
-            return as_text(as_dict(self.whole.get("data")).get("agentId"))
+            call = as_text(self.whole.get("parentToolUseID"))
+            named = as_text(as_dict(self.whole.get("data")).get("agentId"))
+            return named or (f"side-{call}" if call else None)
         return as_text(self.body.get("agentId")) or self.file.agent
 
     @property

@@ -166,6 +166,7 @@ def user_kind(entry: Json) -> str:
     lead = said[0] if said else ""
     tests = (
         ("tool_result", any(b.get("type") == "tool_result" for b in blocks)),
+        ("tool_result", "toolUseResult" in entry),  # its block is missing
         ("meta", entry.get("isMeta")),
         ("compact_summary", entry.get("isCompactSummary")),
         ("plan", as_text(entry.get("planContent"))),
@@ -218,7 +219,7 @@ def turn_of_user_line(entry: Json) -> tuple[str, str] | None:
     if any(b.get("type") == "tool_result" for b in blocks):
         words = human_words([b for b in blocks if b.get("type") == "text"])
         return ("queued", words[1]) if words and words[1] else None
-    if entry.get("isMeta") or entry.get("isCompactSummary"):
+    if "toolUseResult" in entry or entry.get("isMeta") or entry.get("isCompactSummary"):
         return None
     if plan := as_text(entry.get("planContent")):
         return "plan", plan.strip()

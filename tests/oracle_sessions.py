@@ -160,22 +160,24 @@ def relation_of(session: str, main: list[Message], model: Model) -> tuple[str | 
     renamed = [m.session for e, m in beside if e.session == session and m.session != session]
     if renamed:
         return "fork", renamed[-1]
-    for message in main:
-        turn = rules.turn_of_user_line(message.entry.body) if message.entry.type == "user" else None
-        if turn and turn[0] == "plan":
-            return planned_by(session, message)
-        if turn:
-            cleared = turn[0] == "command" and turn[1].split()[0] == "/clear"
-            parent = next((p for p in values(main, "session_id") if p != session), None)
-            return ("clear", parent) if cleared else (None, None)
-    return None, None
+    turns = [
+        (turn, message)
+        for message in main
+        if message.entry.type == "user" and (turn := rules.turn_of_user_line(message.entry.body))
+    ]
+    for (kind, prompt), _ in turns[:1]:
+        if kind == "command" and prompt.split()[0] == "/clear":
+            return "clear", next((p for p in values(main, "session_id") if p != session), None)
+    plans = [message for (kind, _), message in turns if kind == "plan"]
+    return planned_by(session, plans[0]) if plans else (None, None)
 
 
 def planned_by(session: str, message: Message) -> tuple[str | None, str | None]:
+    """The session whose transcript the line of a plan names; the name may be unreadable."""
     named = TRANSCRIPT.search(message.text or "")
     stem = re.split(r"[/\\]", named[1])[-1].removesuffix(".jsonl") if named else ""
     parent = stem.lower() if rules.UUID.fullmatch(stem) else None
-    return (None, None) if parent in (None, session) else ("plan", parent)
+    return (None, None) if parent == session else ("plan", parent)
 
 
 # -- projects --------------------------------------------------------------------------------------

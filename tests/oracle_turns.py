@@ -52,26 +52,37 @@ def reading_order(session: Session, item: Message | Entry) -> Key:
 
 def turns_of(items: list[Message | Entry], begun: dict[Entry, tuple[str, str]]) -> list[Json]:
     turns: list[Json] = []
-    removed = Counter(begun[item][1] for item in items if item in begun)
+    removed: Counter[str] = Counter()  # texts that began a turn at `remove`, without attachment yet
+    attached: Counter[str] = Counter()  # the other way round: newer versions write both
     for item in items:
         turn = None
         if isinstance(item, Entry):
-            turn = begun.get(item)
+            turn = once(begun.get(item), attached, removed)
         elif item.entry.type == "user":
             turn = rules.turn_of_user_line(item.entry.body)
         elif item.entry.type == "system":
             turn = rules.turn_of_local_command(item.entry.body)
         elif item.subtype == "queued_command":
-            turn = turn_of_attachment(as_dict(item.entry.body.get("attachment")))
-            if turn and removed[turn[1]]:  # it stands at `remove` already
-                removed[turn[1]] -= 1
-                turn = None
+            said = turn_of_attachment(as_dict(item.entry.body.get("attachment")))
+            turn = once(said, removed, attached)
         if turn:
             entry = item.entry if isinstance(item, Message) else item
             turns.append({"kind": turn[0], "prompt": turn[1], "started_at": entry.timestamp})
         if isinstance(item, Message):
             item.turn = len(turns) or None
     return turns
+
+
+def once(
+    turn: tuple[str, str] | None, other: Counter[str], own: Counter[str]
+) -> tuple[str, str] | None:
+    """The turn, unless the other of the two lines that tell of it has begun it."""
+    if turn and other[turn[1]]:
+        other[turn[1]] -= 1
+        return None
+    if turn:
+        own[turn[1]] += 1
+    return turn
 
 
 def give_caveats(model: Model) -> None:
@@ -93,8 +104,11 @@ def give_caveats(model: Model) -> None:
 def is_caveat(message: Message) -> bool:
     if message.entry.type != "user":
         return False
-    said = rules.texts(message.entry.blocks)
-    return bool(said) and said[0].lstrip().startswith("<local-command-caveat")
+    said = [text.lstrip() for text in rules.texts(message.entry.blocks)]
+    if not said:
+        return False
+    old = message.entry.body.get("isMeta") and said[0].startswith("Caveat: The messages below")
+    return bool(old) or said[0].startswith("<local-command-caveat")
 
 
 # -- queued prompts --------------------------------------------------------------------------------
@@ -105,15 +119,32 @@ def turns_of_queues(
 ) -> dict[Entry, tuple[str, str]]:
     """The turn that each `remove` begins; one that a fork or replay copied begins none there."""
     found: dict[Key, list[tuple[Key, Entry, tuple[str, str]]]] = defaultdict(list)
+    entries = [entry for m in model.messages for entry in [m.entry, *m.copies]]
+    forks = {entry.session for entry in entries if entry.body.get("forkedFrom")}
+    family = sharing_sessions(model)
     for session, items in threads.items():
         waiting: list[Any] = []
         for event in items:
             turn = queue_operation(event.whole, waiting) if isinstance(event, Entry) else None
             if turn and isinstance(event, Entry):
-                rank = (model.ages.get(session, ""), session or LAST, reading_order(session, event))
-                found[event.timestamp or event, turn].append((rank, event, turn))
+                age = (session in forks, model.ages.get(session, ""), session or LAST)
+                rank = (*age, reading_order(session, event))
+                same = (event.timestamp or event, turn, family.get(session, session))
+                found[same].append((rank, event, turn))
     owned = (min(each, key=lambda one: one[0]) for each in found.values())
     return {event: turn for _, event, turn in owned}
+
+
+def sharing_sessions(model: Model) -> dict[Session, Session]:
+    """A name for all sessions that share entries with each other, by session."""
+    family: dict[Session, Session] = {}
+    for message in model.messages:
+        together = {message.session, *(copy.session for copy in message.copies)}
+        old = {family.get(session, session) for session in together}
+        name = min(old, key=str)
+        for session in [*together, *(s for s, known in family.items() if known in old)]:
+            family[session] = name
+    return family
 
 
 def queue_operation(whole: Json, waiting: list[Any]) -> tuple[str, str] | None:

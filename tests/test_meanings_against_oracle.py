@@ -298,7 +298,7 @@ def test_a_compaction_names_the_message_before_it(model: Model, db: sqlite3.Conn
 
 KNOWN = {
     "type", "uuid", "parentUuid", "sessionId", "timestamp", "cwd", "version", "gitBranch",
-    "userType", "isSidechain", "message", "requestId", "toolUseResult", "slug", "agentId", "isMeta",
+    "userType", "isSidechain", "message", "requestId", "slug", "agentId", "isMeta",
     "planContent", "subtype", "content", "attachment", "durationMs", "sourceToolAssistantUUID",
 }  # fmt: skip
 MOST_EXTRA = 64 * 1024 + 200  # bytes, and the mark `truncated`
