@@ -365,7 +365,8 @@ CREATE TABLE files_touched (
   lines_removed INTEGER, -- lines removed
   timestamp TEXT, -- when
   message_id INTEGER REFERENCES messages(id), -- the attachment that mentions it
-  snapshot_version INTEGER -- version of a snapshot
+  snapshot_version INTEGER, -- version of a snapshot
+  backup_name TEXT -- name of a snapshot's backup in ~/.claude/file-history/<session>; NULL where the file was new
 );
 CREATE INDEX files_touched_tool_id ON files_touched(tool_id);
 CREATE INDEX files_touched_session_id ON files_touched(session_id, path, operation, succeeded, lines_added, lines_removed);
@@ -375,6 +376,18 @@ CREATE INDEX files_touched_project_id ON files_touched(project_id);
 CREATE INDEX files_touched_path ON files_touched(path, timestamp);
 CREATE INDEX files_touched_message_id ON files_touched(message_id) WHERE message_id IS NOT NULL;
 CREATE UNIQUE INDEX files_touched_snapshot ON files_touched(session_id, path, snapshot_version) WHERE operation = 'snapshot';
+
+-- The message that each snapshot was taken for, which may be stored later than the snapshot.
+CREATE TABLE _snapshot_messages (
+  session_id TEXT NOT NULL, -- session
+  path TEXT NOT NULL, -- files_touched.path
+  version INTEGER NOT NULL, -- files_touched.snapshot_version
+  begun_at TEXT NOT NULL, -- when that snapshot was begun: of several, the first holds
+  files INTEGER NOT NULL, -- files that its line names: of several lines of a snapshot, the one with fewest holds
+  message_uuid TEXT NOT NULL, -- uuid of the message
+  PRIMARY KEY (session_id, path, version)
+) WITHOUT ROWID;
+CREATE INDEX _snapshot_messages_message_uuid ON _snapshot_messages(message_uuid);
 
 -- Commits, pushes and pull requests made in a session.
 CREATE TABLE git_operations (
@@ -420,7 +433,8 @@ CREATE TABLE usage (
   output_is_final INTEGER NOT NULL, -- 1 when a line of it has a stop reason
   is_sidechain INTEGER NOT NULL, -- 1 for an agent's request
   cost_reported_usd REAL, -- costUSD as old versions wrote it; never mixed into sums
-  lines INTEGER NOT NULL -- distinct entries that told of it
+  lines INTEGER NOT NULL, -- distinct entries that told of it
+  is_repeated INTEGER NOT NULL DEFAULT 0 -- 1 when lines of several sessions or agents told of it
 );
 CREATE INDEX usage_turn_id ON usage(turn_id);
 CREATE INDEX usage_timestamp ON usage(timestamp);

@@ -33,7 +33,10 @@ from ctxdb.claude.values import (
 )
 from ctxdb.rows import Event
 
-Snapshot = tuple[str, int, str | None]  # path, version, time
+# When the snapshot of a line was begun, how many files the line names, uuid of the line's message.
+SnapshotLine = tuple[str, int, str]
+# Path, version, time and name of a backup, and the line that names it.
+Snapshot = tuple[str, int, str | None, str | None, SnapshotLine]
 
 # Keys of user and assistant lines, and of their message, that messages.data has.
 _KEPT = in_place(ENTRY, DATA)
@@ -168,18 +171,28 @@ def _sized(value: Any) -> Any:
 
 
 def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
-    """The files that a snapshot or delta names, each with version and time of its backup."""
+    """The files that a snapshot or delta names, each with its backup.
+
+    Later lines name the backup again, for other messages. The first line of the first snapshot is
+    for the message that it was made for; a snapshot names more files with each of its lines.
+    """
     found: list[Snapshot] = []
     snapshot = dict_of(entry.get("snapshot"))
-    for path, value in dict_of(snapshot.get("trackedFileBackups")).items():
+    begun = time_of(snapshot.get("timestamp"))
+    message = text_of(entry.get("messageId")) or text_of(snapshot.get("messageId")) or ""
+    backups = dict_of(snapshot.get("trackedFileBackups"))
+    for path, value in backups.items():
         backup = dict_of(value)
-        at = time_of(backup.get("backupTime")) or time_of(snapshot.get("timestamp"))
+        at = time_of(backup.get("backupTime")) or begun
         if path and (version := int_of(backup.get("version"))) is not None:
-            found.append((path, version, at))
+            name = text_of(backup.get("backupFileName"))
+            found.append((path, version, at, name, (begun or "", len(backups), message)))
     if tracked := text_of(entry.get("trackingPath")):
         backup = dict_of(entry.get("backup"))
         if (version := int_of(backup.get("version"))) is not None:
-            found.append((tracked, version, text_of(backup.get("backupTime"))))
+            at, name = text_of(backup.get("backupTime")), text_of(backup.get("backupFileName"))
+            begun = time_of(entry.get("timestamp")) or at
+            found.append((tracked, version, at, name, (begun or "", 1, message)))
     return found or None
 
 

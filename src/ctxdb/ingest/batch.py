@@ -16,7 +16,7 @@ from ctxdb.claude.names import is_unique_id
 from ctxdb.rows import Message, SourceFile
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.seen import sessions_seen
-from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, turns
+from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, snapshots, turns
 from ctxdb.settle.beside import refresh_beside
 from ctxdb.settle.copies import Copies
 from ctxdb.settle.events import StoredEvents
@@ -91,6 +91,8 @@ class Batch:
         self.copies.settle()
         came = {message.uuid for message in messages if message.uuid is not None}
         self._finish(self.parents.waiting_for(came))
+        moved = self.touched.renumber if self.touched.turns_of_files else set()
+        snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
         source_files.move_offsets(self.conn, chunks, self.now)
 
     def _find_repeats(

@@ -53,7 +53,8 @@ class Derived:
 
     def take_halves(self, messages: list[Message]) -> None:
         """The halves of new messages, as of the ids and turns that these have now."""
-        self.halves = [half for one in messages if one.is_new for half in halves_of(one)]
+        kept = (one for one in messages if (one.calls or one.results) and one.is_new)
+        self.halves = [half for one in kept for half in halves_of(one)]
 
     def pack(self) -> tuple[Any, ...]:
         """As a tuple that marshal can carry."""

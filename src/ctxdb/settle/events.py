@@ -232,6 +232,7 @@ class StoredEvents:
             if event.snapshots and event.session_id is not None:
                 project = project_of(self.conn, event.session_id)
                 found.add(event.session_id, event.snapshots, project)
+                self.touched.snapshots.add(event.session_id)
         found.write()
 
     def adopt(self, file: SourceFile) -> None:
