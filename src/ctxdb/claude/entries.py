@@ -14,7 +14,14 @@ from typing import Any
 
 from ctxdb.claude.blocks import block_key, block_keys, images_in
 from ctxdb.claude.extra import extra_of
-from ctxdb.claude.human_text import content_text, human_parts, queued_turn, turn_kind, user_kind
+from ctxdb.claude.human_text import (
+    content_text,
+    human_parts,
+    local_command,
+    queued_turn,
+    turn_kind,
+    user_kind,
+)
 from ctxdb.claude.side_data import attachment_parts, event_record, side_data, system_parts
 from ctxdb.claude.token_counts import usage_lines
 from ctxdb.claude.tools import notice_facts, read_call, read_result, result_facts
@@ -158,6 +165,8 @@ def _system(entry: dict[str, Any], record: Message) -> None:
     record.kind = "system"
     record.subtype = text_of(entry.get("subtype"))
     record.text, record.data = system_parts(entry)
+    if record.is_sidechain == 0:
+        record.turn = local_command(entry)
 
 
 def _attachment(entry: dict[str, Any], record: Message) -> None:
