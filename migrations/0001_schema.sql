@@ -228,6 +228,9 @@ CREATE INDEX messages_notices ON messages(kind, subtype, timestamp)
 CREATE INDEX messages_said ON messages(turn_id, source_file_id, byte_start)
   WHERE kind = 'assistant' AND text IS NOT NULL AND is_sidechain = 0;
 
+-- What hooks did: 1 % of the messages. The view hook_runs has the same words.
+CREATE INDEX messages_hooks ON messages(timestamp) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
+
 -- What tells the copies of an entry apart: one row per message.
 CREATE TABLE _message_lines (
   message_id INTEGER PRIMARY KEY, -- the message

@@ -105,6 +105,9 @@ def side_data(
 def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
     """(text, data) of a system line."""
     text = content_text(entry.get("content")) or None
+    errors = entry.get("hookErrors")
+    if text is None and errors and type(errors) is list:  # of stop hooks: so they can be found
+        text = "\n\n".join(error for error in errors if type(error) is str) or None
     kept = {
         key: value
         for key, value in entry.items()
@@ -145,6 +148,10 @@ def attachment_parts(
         kept[key] = (
             _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
         )
+    if subtype == "hook_blocking_error" and "command" not in kept:
+        command = text_of(dict_of(attachment.get("blockingError")).get("command"))
+        if command is not None:
+            kept["command"] = command
     if used and text:
         kept["bytes"] = byte_length(text)
     mention = None

@@ -23,7 +23,7 @@ Key = tuple[str | None, str | None, str | None]  # agent, item_id, text where th
 
 
 class TodoCall(NamedTuple):
-    """A TodoWrite, TaskCreate or TaskUpdate call that went well."""
+    """A TodoWrite, TaskCreate or TaskUpdate call that did not fail."""
 
     name: str
     agent_id: str | None
@@ -102,11 +102,11 @@ class _State:
                 self._set(who, made)
         else:
             changed = changed_item(call.tool_input)
-            if changed is not None:
-                # Agents share the list of their session: the item may be the main thread's.
-                is_own = (call.agent_id, changed.item_id, None) in self.todos
-                is_main = (None, changed.item_id, None) in self.todos
-                self._set(who._replace(agent_id=None) if is_main and not is_own else who, changed)
+            # Agents share the list of their session: the item may be the main thread's.
+            for agent_id in (call.agent_id, None) if changed else ():
+                if changed and (agent_id, changed.item_id, None) in self.todos:
+                    self._set(who._replace(agent_id=agent_id), changed)
+                    break
 
     def take_file(self, file: TodoFile) -> None:
         who = _Saying(file.agent_id, None, file.at, "file")
@@ -128,6 +128,9 @@ class _State:
 
     def _set(self, who: _Saying, item: Item) -> Key:
         key = (who.agent_id, item.item_id, item.subject if item.item_id is None else None)
+        by_text = (who.agent_id, None, item.subject)
+        if who.source == "file" and key not in self.todos and by_text in self.todos:
+            key = by_text  # calls may leave out the number
         todo = self.todos.get(key)
         if todo is None:
             self.todos[key] = Todo(

@@ -25,7 +25,7 @@ _CALLS = (
     f" FROM j CROSS JOIN tool_uses t ON t.session_id = j.value AND {LISTS}"
     " CROSS JOIN messages m ON m.id = t.message_id"
     " CROSS JOIN source_files f ON f.id = m.source_file_id"
-    " WHERE t.status = 'ok' AND t.name <> 'ExitPlanMode'"
+    " WHERE t.status NOT IN ('error', 'rejected', 'interrupted') AND t.name <> 'ExitPlanMode'"
 )
 _FILES = (
     "SELECT s.session_id, s.kind, s.agent_id, s.at, s.path, s.content FROM j"
