@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.open_database import open_fresh
-from ctxdb.cli.shared_options import Model, NoSync, Project, Session, Since, Until
+from ctxdb.cli.shared_options import AsJson, Model, NoSync, Project, Session, Since, Until
 from ctxdb.errors import UsageError
 from ctxdb.output import note, say, terminal_columns
 
@@ -80,6 +80,7 @@ def search(
     errors: Annotated[
         bool, Option("--errors", help="Only failed tool calls and API errors.")
     ] = False,
+    as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
     """Search prompts, names of sessions, messages and tool calls in all sessions.
@@ -105,6 +106,8 @@ def search(
     from ctxdb.query.search import search as look
     from ctxdb.session.find import find_session, telling_candidates
 
+    if as_json:
+        format = "json"  # noqa: A001
     if tool is not None and kind not in (None, "tool"):
         raise UsageError(f"--tool searches tool calls, but --kind {kind} does not: choose one")
     words = " ".join(text)
