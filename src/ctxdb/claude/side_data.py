@@ -81,12 +81,16 @@ _TEXT_KEYS: dict[str, tuple[str, ...]] = {
 
 
 def side_data(
-    entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
+    entry: dict[str, Any],
+    message: dict[str, Any],
+    images: list[dict[str, Any]],
+    error: dict[str, int | str] | None = None,
 ) -> str | None:
-    """JSON for messages.data of a user or assistant line."""
+    """JSON for messages.data of a user or assistant line; `error` is what its text names."""
     usage = dict_of(message.get("usage"))
     if (
         not images
+        and error is None
         and _KEPT.isdisjoint(entry)
         and _KEPT_OF_MESSAGE.isdisjoint(message)
         and _KEPT_OF_USAGE.isdisjoint(usage)
@@ -99,6 +103,8 @@ def side_data(
         if message.get(key):
             kept[key] = message[key]
     kept |= {key: usage[key] for key in _KEPT_OF_USAGE.intersection(usage)}
+    if error is not None:
+        kept["errorInText"] = error
     return dump(shrink(dict(sorted(kept.items())))) if kept else None
 
 
