@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
 from ctxdb.query import candidates, guard, vocabulary
-from ctxdb.session.resume import resume_command, shell_word
+from ctxdb.session.captions import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
 from world import World

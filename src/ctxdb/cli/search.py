@@ -207,7 +207,7 @@ def _caveat(found: Found) -> str:
 
 def _nothing(words: str, found: Found) -> str:
     if found.suggestion:
-        from ctxdb.session.resume import shell_word
+        from ctxdb.session.captions import shell_word
 
         return f"No hits. Did you mean: ctxdb search {shell_word(found.suggestion)}"
     if found.missing:

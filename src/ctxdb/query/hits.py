@@ -9,9 +9,8 @@ from ctxdb.escape import one_line, printable
 from ctxdb.formatting import day_and_time
 from ctxdb.query.field_names import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
-from ctxdb.session.captions import MARKS, short_line
+from ctxdb.session.captions import MARKS, resume_command, shell_word, short_line
 from ctxdb.session.find import short_id
-from ctxdb.session.resume import resume_command, shell_word
 
 if TYPE_CHECKING:
     import sqlite3
