@@ -88,7 +88,7 @@ CREATE TABLE _file_marks (
 );
 CREATE INDEX _file_marks_ino ON _file_marks(ino);
 
--- What each file tells of each session it holds lines of; sessions is made from these.
+-- What each file says about each session that it has lines of; sessions is derived from these.
 CREATE TABLE _session_files (
   session_id TEXT NOT NULL, -- session
   source_file_id INTEGER NOT NULL, -- file
@@ -173,7 +173,8 @@ CREATE TABLE turns (
   source_file_id INTEGER REFERENCES source_files(id), -- where it begins: file
   byte_start INTEGER -- where it begins: byte
 );
-CREATE INDEX turns_session_id ON turns(session_id, ordinal);
+CREATE INDEX turns_session_id ON turns(session_id, ordinal, kind);
+CREATE INDEX turns_plan ON turns(session_id, ordinal) WHERE kind = 'plan';
 CREATE INDEX turns_source_file_id ON turns(source_file_id, byte_start);
 CREATE INDEX turns_message_id ON turns(message_id);
 CREATE INDEX turns_started_at ON turns(started_at);
@@ -211,7 +212,11 @@ CREATE TABLE messages (
 CREATE INDEX messages_uuid ON messages(uuid);
 CREATE INDEX messages_session_id ON messages(session_id, source_file_id, byte_start);
 CREATE INDEX messages_source_file_id ON messages(source_file_id, byte_start);
-CREATE INDEX messages_turn_id ON messages(turn_id, timestamp);
+-- With what tells the work of a turn from the rest: how long it took is found without the messages.
+CREATE INDEX messages_turn_id ON messages(turn_id, timestamp, kind, agent_id);
+-- How long Claude Code says it worked, and caveats among what it wrote by itself: 2 % of the messages.
+CREATE INDEX messages_turn_duration ON messages(session_id) WHERE subtype = 'turn_duration';
+CREATE INDEX messages_meta ON messages(session_id) WHERE kind = 'meta';
 CREATE INDEX messages_compact_summary ON messages(parent_uuid) WHERE kind = 'compact_summary';
 CREATE INDEX messages_extra ON messages(version) WHERE extra IS NOT NULL;
 CREATE INDEX messages_timestamp ON messages(timestamp);
@@ -223,6 +228,9 @@ CREATE INDEX messages_notices ON messages(kind, subtype, timestamp)
 CREATE INDEX messages_said ON messages(turn_id, source_file_id, byte_start)
   WHERE kind = 'assistant' AND text IS NOT NULL AND is_sidechain = 0;
 
+-- What hooks did: 1 % of the messages. The view hook_runs has the same words.
+CREATE INDEX messages_hooks ON messages(timestamp) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
+
 -- What tells the copies of an entry apart: one row per message.
 CREATE TABLE _message_lines (
   message_id INTEGER PRIMARY KEY, -- the message
@@ -233,7 +241,7 @@ CREATE TABLE _message_lines (
 );
 CREATE INDEX _message_lines_line_hash ON _message_lines(line_hash) WHERE line_hash IS NOT NULL;
 
--- The other places an entry stands: resumed, forked and replayed history repeats old entries.
+-- The other places of an entry: resumed, forked and replayed history repeats old entries.
 CREATE TABLE message_copies (
   id INTEGER PRIMARY KEY, -- surrogate key
   message_id INTEGER NOT NULL REFERENCES messages(id), -- the entry
@@ -365,7 +373,8 @@ CREATE TABLE files_touched (
   lines_removed INTEGER, -- lines removed
   timestamp TEXT, -- when
   message_id INTEGER REFERENCES messages(id), -- the attachment that mentions it
-  snapshot_version INTEGER -- version of a snapshot
+  snapshot_version INTEGER, -- version of a snapshot
+  backup_name TEXT -- name of a snapshot's backup in ~/.claude/file-history/<session>; NULL where the file was new
 );
 CREATE INDEX files_touched_tool_id ON files_touched(tool_id);
 CREATE INDEX files_touched_session_id ON files_touched(session_id, path, operation, succeeded, lines_added, lines_removed);
@@ -375,6 +384,18 @@ CREATE INDEX files_touched_project_id ON files_touched(project_id);
 CREATE INDEX files_touched_path ON files_touched(path, timestamp);
 CREATE INDEX files_touched_message_id ON files_touched(message_id) WHERE message_id IS NOT NULL;
 CREATE UNIQUE INDEX files_touched_snapshot ON files_touched(session_id, path, snapshot_version) WHERE operation = 'snapshot';
+
+-- The message that each snapshot was taken for, which may be stored later than the snapshot.
+CREATE TABLE _snapshot_messages (
+  session_id TEXT NOT NULL, -- session
+  path TEXT NOT NULL, -- files_touched.path
+  version INTEGER NOT NULL, -- files_touched.snapshot_version
+  begun_at TEXT NOT NULL, -- when that snapshot was begun: of several, the first holds
+  files INTEGER NOT NULL, -- files that its line names: of several lines of a snapshot, the one with fewest holds
+  message_uuid TEXT NOT NULL, -- uuid of the message
+  PRIMARY KEY (session_id, path, version)
+) WITHOUT ROWID;
+CREATE INDEX _snapshot_messages_message_uuid ON _snapshot_messages(message_uuid);
 
 -- Commits, pushes and pull requests made in a session.
 CREATE TABLE git_operations (
@@ -395,7 +416,7 @@ CREATE INDEX git_operations_tool_id ON git_operations(tool_id);
 CREATE INDEX git_operations_session_id ON git_operations(session_id);
 CREATE INDEX git_operations_turn_id ON git_operations(turn_id);
 
--- Billed requests: one row per API request, whatever number of lines told of it.
+-- Billed requests: one row per API request, however many lines report it.
 CREATE TABLE usage (
   id INTEGER PRIMARY KEY, -- surrogate key
   request_key TEXT NOT NULL UNIQUE, -- what makes it one request
@@ -420,7 +441,8 @@ CREATE TABLE usage (
   output_is_final INTEGER NOT NULL, -- 1 when a line of it has a stop reason
   is_sidechain INTEGER NOT NULL, -- 1 for an agent's request
   cost_reported_usd REAL, -- costUSD as old versions wrote it; never mixed into sums
-  lines INTEGER NOT NULL -- distinct entries that told of it
+  lines INTEGER NOT NULL, -- distinct entries that report it
+  is_repeated INTEGER NOT NULL DEFAULT 0 -- 1 when lines of several sessions or agents told of it
 );
 CREATE INDEX usage_turn_id ON usage(turn_id);
 CREATE INDEX usage_timestamp ON usage(timestamp);
@@ -429,7 +451,7 @@ CREATE INDEX usage_timestamp ON usage(timestamp);
 CREATE INDEX usage_session_id ON usage(session_id, model);
 CREATE INDEX usage_quarter ON usage(substr(timestamp, 1, 14) || (substr(timestamp, 15, 2) / 15), model);
 
--- The lines that told of a request; usage is made from these.
+-- The lines that report a request; usage is derived from these.
 CREATE TABLE _usage_lines (
   message_id INTEGER NOT NULL, -- the entry
   part INTEGER NOT NULL, -- 0 for the request, n for its n-th advisor call
@@ -841,7 +863,7 @@ BEGIN
   VALUES (OLD.model, coalesce(OLD.effective_from, ''), OLD.prompt_tokens_gt);
 END;
 
--- Bookkeeping goes with its row, whoever deletes the row: ids may be used again.
+-- Bookkeeping is deleted with its row, also by other tools: ids may be used again.
 CREATE TRIGGER messages_bookkeeping_ad AFTER DELETE ON messages BEGIN
   DELETE FROM _message_lines WHERE message_id = OLD.id;
   DELETE FROM _usage_lines WHERE message_id = OLD.id;

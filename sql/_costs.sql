@@ -21,6 +21,7 @@
 --   multiplier: the factor for fast mode and region
 --   cost_reported_usd: costUSD, which old versions wrote
 --   lines: distinct entries that report the request
+--   is_repeated: 1 if lines of several sessions or agents report it
 --   output_is_final: 1 if the output count is final
 --   is_sidechain: 1 for an agent's request
 --   cost: in 10^-12 USD; NULL without a price
@@ -30,7 +31,7 @@ SELECT u.id, u.request_key, u.session_id, u.agent_id, u.turn_id, u.model, r.pric
   u.input_tokens, u.output_tokens, u.cache_write_5m_tokens, u.cache_write_1h_tokens, u.cache_read_tokens,
   u.prompt_tokens, u.web_search_requests, u.speed, u.inference_geo,
   1.0 * iif(u.speed = 'fast', r.fast, 1) * iif(u.inference_geo = 'us', r.us, 1) / (iif(u.speed = 'fast', r.fast_by, 1) * iif(u.inference_geo = 'us', r.us_by, 1)) AS multiplier,
-  u.cost_reported_usd, u.lines, u.output_is_final, u.is_sidechain,
+  u.cost_reported_usd, u.lines, u.is_repeated, u.output_is_final, u.is_sidechain,
   CASE WHEN u.speed = 'fast' OR u.inference_geo = 'us' OR u.web_search_requests > 0 THEN
     (u.input_tokens * r.input + u.output_tokens * r.output + u.cache_write_5m_tokens * r.cache_write_5m
       + u.cache_write_1h_tokens * r.cache_write_1h + u.cache_read_tokens * r.cache_read)

@@ -8,6 +8,7 @@
 --   lines (number): lines that were read
 --   bad_lines (number): lines that could not be read
 --   skipped_lines (number): lines that are left out on purpose
+--   writes_lost (number): how often Claude Code said in it that it could not write (session_writes_lost): what it says there is in no file
 --   last_error (text): the latest error in this file
 --   last_read_at (time): when lines were last read
 --   missing_since (time): when the file was found to be missing
@@ -16,8 +17,13 @@
 SELECT
   f.path, f.session_id, f.agent_id, f.state, f.size,
   CASE WHEN f.missing_since IS NULL THEN max(f.size - f."offset", 0) ELSE 0 END AS bytes_behind,
-  f.lines, f.bad_lines, f.skipped_lines,
+  f.lines, f.bad_lines, f.skipped_lines, coalesce(w.writes_lost, 0) AS writes_lost,
   (SELECT e.reason FROM ingest_errors e WHERE e.source_file_id = f.id ORDER BY e.id DESC LIMIT 1) AS last_error,
   f.last_read_at, f.missing_since
 FROM source_files f
+LEFT JOIN (
+  SELECT m.source_file_id, count(*) AS writes_lost FROM messages m
+  WHERE m.kind = 'system' AND m.subtype = 'session_writes_lost'
+  GROUP BY 1
+) w ON w.source_file_id = f.id
 ORDER BY bytes_behind DESC, f.bad_lines DESC, f.path

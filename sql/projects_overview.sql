@@ -21,6 +21,37 @@
 --   last_active_at (time): last message of these sessions; newest first
 -- filters: since=sessions.ended_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,last_active_at until=sessions.started_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,first_active_at project=projects.id human=sessions.id,turns.session_id,git_operations.session_id,files_touched.session_id,usage.session_id,_costs.session_id
 -- example: ctxdb query projects_overview
+WITH per_session AS MATERIALIZED (
+  SELECT s.id, p.repo_path, s.started_at, s.ended_at, t.turns, t.active_ms, t.estimated_ms, g.commits,
+    c.requests, c.requests_unpriced, c.requests_not_final, c.total_tokens, c.output_tokens, c.cost,
+    date(coalesce(min(t.first_at, c.first_at), t.first_at, c.first_at), 'localtime') AS first_day,
+    date(coalesce(max(t.last_at, c.last_at), t.last_at, c.last_at), 'localtime') AS last_day
+  FROM sessions s
+  JOIN projects p ON p.id = s.project_id
+  LEFT JOIN (
+    SELECT session_id, count(*) AS turns, sum(active_ms) AS active_ms, sum(active_ms) FILTER (WHERE agent_ms IS NULL) AS estimated_ms,
+      min(started_at) AS first_at, max(started_at) AS last_at
+    FROM turns GROUP BY session_id
+  ) t ON t.session_id = s.id
+  LEFT JOIN (SELECT session_id, count(*) AS commits FROM git_operations WHERE kind = 'commit' GROUP BY session_id) g ON g.session_id = s.id
+  LEFT JOIN (
+    SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
+      sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
+      sum(output_tokens) AS output_tokens, sum(cost) AS cost, min(timestamp) AS first_at, max(timestamp) AS last_at
+    FROM _costs
+    GROUP BY session_id
+  ) c ON c.session_id = s.id
+),
+days AS ( -- most sessions have one day; UNION keeps each day once
+  SELECT repo_path, first_day AS day FROM per_session WHERE first_day IS NOT NULL
+  UNION SELECT repo_path, last_day FROM per_session WHERE last_day IS NOT NULL
+  UNION SELECT s.repo_path, date(t.started_at, 'localtime')
+  FROM per_session s CROSS JOIN turns t ON t.session_id = s.id
+  WHERE s.first_day <> s.last_day AND t.started_at IS NOT NULL
+  UNION SELECT s.repo_path, date(u.timestamp, 'localtime')
+  FROM per_session s CROSS JOIN usage u ON u.session_id = s.id
+  WHERE s.first_day <> s.last_day AND u.timestamp IS NOT NULL
+)
 SELECT n.project, p.repo_path, n.worktrees, coalesce(s.sessions, 0) AS sessions, coalesce(s.turns, 0) AS turns, coalesce(d.days_active, 0) AS days_active,
   coalesce(f.files_changed, 0) AS files_changed, coalesce(f.lines_added, 0) AS lines_added, coalesce(f.lines_removed, 0) AS lines_removed,
   coalesce(s.commits, 0) AS commits, round(coalesce(s.active_ms, 0) / 1000.0, 1) AS active_seconds, round(coalesce(s.estimated_ms, 0) / 1000.0, 1) AS estimated_seconds,
@@ -32,37 +63,14 @@ SELECT n.project, p.repo_path, n.worktrees, coalesce(s.sessions, 0) AS sessions,
 FROM (SELECT DISTINCT repo_path FROM projects) p
 LEFT JOIN _project_names n ON n.repo_path = p.repo_path
 LEFT JOIN (
-  SELECT p.repo_path, count(*) AS sessions, sum(t.turns) AS turns, sum(t.active_ms) AS active_ms, sum(t.estimated_ms) AS estimated_ms,
-    sum(g.commits) AS commits,
-    min(s.started_at) AS first_active_at, max(s.ended_at) AS last_active_at,
-    sum(c.requests) AS requests, sum(c.requests_unpriced) AS requests_unpriced, sum(c.requests_not_final) AS requests_not_final,
-    sum(c.total_tokens) AS total_tokens, sum(c.output_tokens) AS output_tokens, sum(c.cost) AS cost
-  FROM sessions s
-  JOIN projects p ON p.id = s.project_id
-  LEFT JOIN (
-    SELECT session_id, count(*) AS turns, sum(active_ms) AS active_ms, sum(active_ms) FILTER (WHERE agent_ms IS NULL) AS estimated_ms
-    FROM turns GROUP BY session_id
-  ) t ON t.session_id = s.id
-  LEFT JOIN (SELECT session_id, count(*) AS commits FROM git_operations WHERE kind = 'commit' GROUP BY session_id) g ON g.session_id = s.id
-  LEFT JOIN (
-    SELECT session_id, count(*) AS requests, count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final,
-      sum(input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens) AS total_tokens,
-      sum(output_tokens) AS output_tokens, sum(cost) AS cost
-    FROM _costs
-    GROUP BY session_id
-  ) c ON c.session_id = s.id
-  GROUP BY p.repo_path
+  SELECT repo_path, count(*) AS sessions, sum(turns) AS turns, sum(active_ms) AS active_ms, sum(estimated_ms) AS estimated_ms, sum(commits) AS commits,
+    min(started_at) AS first_active_at, max(ended_at) AS last_active_at,
+    sum(requests) AS requests, sum(requests_unpriced) AS requests_unpriced, sum(requests_not_final) AS requests_not_final,
+    sum(total_tokens) AS total_tokens, sum(output_tokens) AS output_tokens, sum(cost) AS cost
+  FROM per_session
+  GROUP BY repo_path
 ) s ON s.repo_path = p.repo_path
-LEFT JOIN (
-  SELECT p.repo_path, count(DISTINCT d.day) AS days_active
-  FROM (
-    SELECT session_id, date(started_at, 'localtime') AS day FROM turns
-    UNION SELECT session_id, date(timestamp, 'localtime') FROM usage -- UNION keeps each day once; a session has few days
-  ) d
-  JOIN sessions s ON s.id = d.session_id
-  JOIN projects p ON p.id = s.project_id
-  GROUP BY p.repo_path
-) d ON d.repo_path = p.repo_path
+LEFT JOIN (SELECT repo_path, count(*) AS days_active FROM days GROUP BY repo_path) d ON d.repo_path = p.repo_path
 LEFT JOIN (
   SELECT p.repo_path, count(DISTINCT f.path) AS files_changed, sum(f.lines_added) AS lines_added, sum(f.lines_removed) AS lines_removed
   FROM files_touched f

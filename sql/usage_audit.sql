@@ -11,17 +11,10 @@
 -- rows share requests: one request can be in several rows
 -- example: ctxdb query usage_audit
 WITH counted AS MATERIALIZED (
-  SELECT is_advisor, is_repeated, lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,
+  SELECT instr(request_key, '|adv ') > 0 AS is_advisor, is_repeated, lines AS lines_each, count(*) AS requests, sum(output_tokens) AS output_tokens,
     count(*) - count(price_id) AS requests_unpriced, count(*) - sum(output_is_final) AS requests_not_final, max(id) AS one
-  FROM (
-    SELECT instr(request_key, '|adv ') > 0 AS is_advisor, lines > 1 AND instr(request_key, '|adv ') = 0 AND EXISTS (
-        SELECT 1 FROM _usage_lines l JOIN messages ON messages.id = l.message_id
-        WHERE l.request_key = c.request_key -- if the main thread of the session has it, an agent of the session only replays it
-          AND (messages.session_id IS NOT c.session_id OR c.agent_id IS NOT NULL AND messages.agent_id IS NOT c.agent_id)
-      ) AS is_repeated, lines AS lines_each, output_tokens, price_id, output_is_final, id
-    FROM _costs c LIMIT -1 -- LIMIT makes SQLite compute these columns before it sorts the rows, so keys are not sorted with them
-  )
-  GROUP BY is_advisor, is_repeated, lines_each
+  FROM _costs
+  GROUP BY 1, 2, 3
 )
 SELECT CASE WHEN is_advisor THEN 'advisor' WHEN lines_each = 1 THEN 'told once' WHEN is_repeated THEN 'repeated' ELSE 'streamed' END AS why,
   lines_each, requests, requests * lines_each AS lines, requests * (lines_each - 1) AS lines_folded, output_tokens,
@@ -39,7 +32,7 @@ JOIN _costs u ON u.request_key = c.request_key
 GROUP BY copies
 UNION ALL
 SELECT 'replayed', NULL, -- only if there are any
-  (SELECT count(*) FROM (SELECT 1 FROM _usage_lines GROUP BY request_key)) - used.requests,
+  (SELECT count(DISTINCT request_key) FROM _usage_lines) - used.requests,
   told.lines - used.lines, told.lines - used.lines, 0, 0, 0, NULL
 FROM (SELECT count(*) AS lines FROM _usage_lines) told
 JOIN (SELECT sum(requests) AS requests, sum(requests * lines_each) AS lines FROM counted) used

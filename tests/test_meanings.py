@@ -475,7 +475,7 @@ def test_an_event_of_the_build_server_is_nobodys_request() -> None:
     [
         ("/home/u/app/.worktrees/x", "/home/u/app", "app"),
         ("/home/u/worktrees/app/.worktrees/x", "/home/u/worktrees/app", "app"),
-        ("/u/erk/worktrees/slot-36/.claude/worktrees/foo", "/u/erk/worktrees/slot-36", "slot-36"),
+        ("/u/erk/worktrees/slot-36/.claude/worktrees/foo", "/u/erk", "erk"),
         ("C:\\proj\\.claude\\worktrees\\x", "C:\\proj", "proj"),
         ("/home/u/worktrees/app", "/home/u/worktrees/app", "app"),
     ],

@@ -43,7 +43,7 @@ messages|messages_said|28438 5 5 1
 messages|messages_session_id|179204 51 46 1
 messages|messages_source_file_id|179204 46 1
 messages|messages_timestamp|179204 22
-messages|messages_turn_id|179204 29 1
+messages|messages_turn_id|179204 29 1 1 1
 messages|messages_uuid|179204 1
 prices|prices_model|28 2
 projects|sqlite_autoindex_projects_1|79 1
@@ -67,7 +67,7 @@ tool_uses|tool_uses_session_id|52104 17 1
 tool_uses|tool_uses_tool_use_id|52104 1
 tool_uses|tool_uses_turn_id|52104 11 4
 turns|turns_message_id|6323 1
-turns|turns_session_id|6323 2 1
+turns|turns_session_id|6323 2 1 1
 turns|turns_source_file_id|6323 2 1
 turns|turns_started_at|6323 21
 usage|sqlite_autoindex_usage_1|47551 1

@@ -202,7 +202,7 @@ class Event(Row):
     note: str | None = working("")
     said_session: str | None = working()
     summary: tuple[str, str] | None = working()  # (leaf uuid, text)
-    snapshots: list[tuple[str, int, str | None]] | None = working()  # path, version, time
+    snapshots: list[tuple[Any, ...]] | None = working()  # as snapshots_of gives them
     uuid: str | None = working()  # of one in the parent chain, as unknown types may be
     said_parent: str | None = working()
     facts: list[AgentFact] | None = working()
@@ -273,6 +273,7 @@ class FileTouch(Row):
     timestamp: str | None = column()
     message_id: int | None = column()
     snapshot_version: int | None = column()
+    backup_name: str | None = column()
 
 
 @dataclass(slots=True, eq=False)
@@ -323,6 +324,7 @@ class Request(Row):
     is_sidechain: int = column(0)
     cost_reported_usd: float | None = column()
     lines: int = column(0)
+    is_repeated: int = column(0)
 
 
 @dataclass(slots=True, eq=False)

@@ -12,9 +12,17 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from ctxdb.claude.api_errors import error_in_text
 from ctxdb.claude.blocks import block_key, block_keys, images_in
 from ctxdb.claude.extra import extra_of
-from ctxdb.claude.human_text import content_text, human_parts, queued_turn, turn_kind, user_kind
+from ctxdb.claude.human_text import (
+    content_text,
+    human_parts,
+    local_command,
+    queued_turn,
+    turn_kind,
+    user_kind,
+)
 from ctxdb.claude.side_data import attachment_parts, event_record, side_data, system_parts
 from ctxdb.claude.token_counts import usage_lines
 from ctxdb.claude.tools import notice_facts, read_call, read_result, result_facts
@@ -55,7 +63,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
         record.usage = usage_lines(entry, message)
         record.block_keys = block_key(content[0])
-        record.data = side_data(entry, message, [])
+        record.data = side_data(entry, message, [], _error(record))
         return
     texts: list[str] = []
     thoughts: list[str] = []
@@ -92,7 +100,11 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.results = results or None
     record.usage = usage_lines(entry, message)
     record.block_keys = block_keys(content)
-    record.data = side_data(entry, message, [])
+    record.data = side_data(entry, message, images_in(content), _error(record))
+
+
+def _error(record: Message) -> dict[str, int | str] | None:
+    return error_in_text(record.text) if record.kind == "synthetic" else None
 
 
 def _one_result(
@@ -158,6 +170,8 @@ def _system(entry: dict[str, Any], record: Message) -> None:
     record.kind = "system"
     record.subtype = text_of(entry.get("subtype"))
     record.text, record.data = system_parts(entry)
+    if record.is_sidechain == 0:
+        record.turn = local_command(entry)
 
 
 def _attachment(entry: dict[str, Any], record: Message) -> None:

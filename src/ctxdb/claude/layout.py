@@ -1,7 +1,8 @@
 """What Claude Code calls its transcripts, and what the name and place of one say about it.
 
 The layout has changed five times since 1.0 and will change again, so the walk goes to any depth and
-only names count: a file that ends in ``.jsonl`` is a transcript, except a workflow's own log.
+only names count: a file that ends in ``.jsonl`` is a transcript, except a workflow's own log. So is
+an older copy of one, ``<session>.jsonl.superseded-<milliseconds>``: its lines are the session's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ _JOURNAL = "journal.jsonl"  # a workflow's log: started and result records, no c
 _AGENT_PREFIXES = ("agent-", "agent_")
 _AGENT_PREFIX_LENGTH = 6  # of either
 _WORKFLOW_PREFIX = "wf_"
+# What Claude Code adds to the name of a transcript that another one replaces.
+_SUPERSEDED = re.compile(r"(?<=\.jsonl)\.superseded-\d+\Z", re.ASCII)
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -34,7 +37,12 @@ class Role(NamedTuple):
 
 def is_transcript(name: str) -> bool:
     """True for the file name of a transcript."""
-    return name.endswith(_SUFFIX) and name != _JOURNAL
+    return _usual_name(name).endswith(_SUFFIX) and name != _JOURNAL
+
+
+def _usual_name(name: str) -> str:
+    """The name that an older copy of a transcript had."""
+    return _SUPERSEDED.sub("", name) if ".superseded-" in name else name
 
 
 def is_uuid(text: str) -> bool:
@@ -44,14 +52,15 @@ def is_uuid(text: str) -> bool:
 
 def session_in_path(path: str) -> str | None:
     """The session that a path of a transcript names, as a person gives it; None for other texts."""
-    return os.path.basename(path).removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else None
+    name = _usual_name(os.path.basename(path))
+    return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else None
 
 
 def role_of(path: str, root: str) -> Role:
     """The role of a transcript by its place below ``root``."""
     root = root.rstrip(os.sep)
     folders = path[len(root) :].strip(os.sep).split(os.sep)
-    stem = folders.pop().removesuffix(_SUFFIX)
+    stem = _usual_name(folders.pop()).removesuffix(_SUFFIX)
     agent = stem[_AGENT_PREFIX_LENGTH:] if stem.startswith(_AGENT_PREFIXES) else ""
     session: str | None = None
     run: str | None = None

@@ -1,7 +1,7 @@
-"""The rest of an entry: side data of threaded lines, attachments, system lines and events.
+"""Read the parts of an entry that have no column: side data, attachments, system lines, events.
 
-`messages.data` keeps what a view may need, as JSON; injected context that repeats in every session
-(skill listings, tool lists, reminders) keeps its size, not its text.
+`messages.data` keeps as JSON what a view may need. Of context that the client adds to every session
+(lists of skills and tools, reminders), only the size is kept.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ from ctxdb.claude.values import (
 )
 from ctxdb.rows import Event
 
-Snapshot = tuple[str, int, str | None]  # path, version, time
+# When the snapshot of a line was begun, how many files the line names, uuid of the line's message.
+SnapshotLine = tuple[str, int, str]
+# Path, version, time and name of a backup, and the line that names it.
+Snapshot = tuple[str, int, str | None, str | None, SnapshotLine]
 
 # Keys of user and assistant lines, and of their message, that messages.data has.
 _KEPT = in_place(ENTRY, DATA)
@@ -65,7 +68,7 @@ _ENVELOPE = frozenset(
         "version",
     )
 )
-# Attachments whose text is a person's, a hook's complaint or a file: kept and searchable.
+# Attachments whose text is kept and searchable: from a person, from a failed hook, or of a file.
 _TEXT_KEYS: dict[str, tuple[str, ...]] = {
     "queued_command": ("prompt",),
     "hook_blocking_error": ("blockingError", "content", "stderr"),
@@ -78,12 +81,16 @@ _TEXT_KEYS: dict[str, tuple[str, ...]] = {
 
 
 def side_data(
-    entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
+    entry: dict[str, Any],
+    message: dict[str, Any],
+    images: list[dict[str, Any]],
+    error: dict[str, int | str] | None = None,
 ) -> str | None:
-    """JSON for messages.data of a user or assistant line."""
+    """JSON for messages.data of a user or assistant line; `error` is what its text names."""
     usage = dict_of(message.get("usage"))
     if (
         not images
+        and error is None
         and _KEPT.isdisjoint(entry)
         and _KEPT_OF_MESSAGE.isdisjoint(message)
         and _KEPT_OF_USAGE.isdisjoint(usage)
@@ -96,12 +103,17 @@ def side_data(
         if message.get(key):
             kept[key] = message[key]
     kept |= {key: usage[key] for key in _KEPT_OF_USAGE.intersection(usage)}
+    if error is not None:
+        kept["errorInText"] = error
     return dump(shrink(dict(sorted(kept.items())))) if kept else None
 
 
 def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
     """(text, data) of a system line."""
     text = content_text(entry.get("content")) or None
+    errors = entry.get("hookErrors")
+    if text is None and errors and type(errors) is list:  # of stop hooks: so they can be found
+        text = "\n\n".join(error for error in errors if type(error) is str) or None
     kept = {
         key: value
         for key, value in entry.items()
@@ -142,6 +154,10 @@ def attachment_parts(
         kept[key] = (
             _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
         )
+    if subtype == "hook_blocking_error" and "command" not in kept:
+        command = text_of(dict_of(attachment.get("blockingError")).get("command"))
+        if command is not None:
+            kept["command"] = command
     if used and text:
         kept["bytes"] = byte_length(text)
     mention = None
@@ -159,7 +175,7 @@ def attachment_parts(
 
 
 def _sized(value: Any) -> Any:
-    """The size of injected text in place of the text."""
+    """The size of a text that the client added, instead of the text."""
     if type(value) is str:
         return {"bytes": byte_length(value)}
     if type(value) in (list, dict):
@@ -168,23 +184,33 @@ def _sized(value: Any) -> Any:
 
 
 def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
-    """The files that a snapshot or delta names, each with version and time of its backup."""
+    """The files that a snapshot or delta names, each with its backup.
+
+    Later lines name the backup again, for other messages. The first line of the first snapshot is
+    for the message that it was made for; a snapshot names more files with each of its lines.
+    """
     found: list[Snapshot] = []
     snapshot = dict_of(entry.get("snapshot"))
-    for path, value in dict_of(snapshot.get("trackedFileBackups")).items():
+    begun = time_of(snapshot.get("timestamp"))
+    message = text_of(entry.get("messageId")) or text_of(snapshot.get("messageId")) or ""
+    backups = dict_of(snapshot.get("trackedFileBackups"))
+    for path, value in backups.items():
         backup = dict_of(value)
-        at = time_of(backup.get("backupTime")) or time_of(snapshot.get("timestamp"))
+        at = time_of(backup.get("backupTime")) or begun
         if path and (version := int_of(backup.get("version"))) is not None:
-            found.append((path, version, at))
+            name = text_of(backup.get("backupFileName"))
+            found.append((path, version, at, name, (begun or "", len(backups), message)))
     if tracked := text_of(entry.get("trackingPath")):
         backup = dict_of(entry.get("backup"))
         if (version := int_of(backup.get("version"))) is not None:
-            found.append((tracked, version, text_of(backup.get("backupTime"))))
+            at, name = text_of(backup.get("backupTime")), text_of(backup.get("backupFileName"))
+            begun = time_of(entry.get("timestamp")) or at
+            found.append((tracked, version, at, name, (begun or "", 1, message)))
     return found or None
 
 
 def _without_private(value: Any) -> Any:
-    """The value without account ids, however deep they stand."""
+    """The value without account ids, at any depth."""
     if type(value) is dict:
         return {k: _without_private(v) for k, v in value.items() if k not in PRIVATE}
     if type(value) is list:
@@ -196,7 +222,7 @@ _SUBTYPES = ("subtype", "operation", "mode", "permissionMode")
 
 
 def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) -> Event:
-    """Any entry that is not part of the thread, kept whole but for account ids."""
+    """An entry that is not part of the thread. All of it is kept, except account ids."""
     what = entry.get("type")
     name = what if type(what) is str else None
     snapshot = dict_of(entry.get("snapshot"))

@@ -15,12 +15,14 @@ from ctxdb.claude.values import dict_of, int_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Paths for json_extract: in the input of a call that starts an agent, and in events with a title.
+# Paths for json_extract: in the input of a call that starts an agent, in events with a title,
+# and in turn_duration entries.
 AGENT_PROMPT = "$.prompt"
 AGENT_TYPE = "$.subagent_type"
 AGENT_DESCRIPTION = "$.description"
 CUSTOM_TITLE_TEXT = "$.customTitle"
 AI_TITLE_TEXT = "$.aiTitle"
+RUN_DURATION = "$.durationMs"
 
 _UUID_KEY = re.compile(rb'"uuid"\s*:\s*"(?P<uuid>[0-9A-Za-z-]{1,64})"')
 

@@ -16,8 +16,9 @@ from ctxdb.claude.names import is_unique_id
 from ctxdb.rows import Message, SourceFile
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.seen import sessions_seen
-from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, turns
+from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, snapshots, turns
 from ctxdb.settle.beside import refresh_beside
+from ctxdb.settle.caveats import settle_caveats
 from ctxdb.settle.copies import Copies
 from ctxdb.settle.events import StoredEvents
 from ctxdb.settle.line_counts import count_chunks, count_one
@@ -27,8 +28,10 @@ from ctxdb.settle.pull_requests import refresh_pull_requests
 from ctxdb.settle.repeated_call_ids import pair_again
 from ctxdb.settle.repeated_calls import choose_first
 from ctxdb.settle.repeats import Repeats
+from ctxdb.settle.session_titles import named_by_agents
 from ctxdb.settle.touched import Touched
 from ctxdb.settle.turn_starts import TurnStarts
+from ctxdb.settle.turn_times import settle_times
 from ctxdb.store import source_files
 
 Reread = Callable[[sqlite3.Connection, int, int, int], Message | None]
@@ -91,6 +94,8 @@ class Batch:
         self.copies.settle()
         came = {message.uuid for message in messages if message.uuid is not None}
         self._finish(self.parents.waiting_for(came))
+        moved = self.touched.renumber if self.touched.turns_of_files else set()
+        snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
         source_files.move_offsets(self.conn, chunks, self.now)
 
     def _find_repeats(
@@ -235,6 +240,10 @@ class Batch:
         self.copies.rename_parents()
         self.parents.write(filled, stored.replaced, found)
         turns.find_again(conn, touched)
+        settle_caveats(conn, touched)
+        touched.sessions.update(
+            named_by_agents(conn, {session_id for session_id, _ in touched.agents})
+        )
         pair_again(conn, stored.calls, touched)
         choose_first(conn, stored.calls, self.read_again, touched)
         agents.refresh(conn, touched)
@@ -242,7 +251,7 @@ class Batch:
         for session_id in sorted(touched.renumber):
             turns.renumber(conn, session_id)
             touched.sessions.add(session_id)
-        turns.end_turns(conn, touched.turns)
+        settle_times(conn, touched)
         touched.sessions.update(
             sessions.settle_summaries(conn, everything=bool(touched.turns_of_files))
         )

@@ -113,7 +113,18 @@ def sum_up(tellers: list[Teller]) -> Request:
         is_sidechain=best.is_sidechain,
         cost_reported_usd=max(reported, default=None),
         lines=len(tellers),
+        is_repeated=int(any(_is_elsewhere(one, first) for one in tellers)),
     )
+
+
+def _is_elsewhere(one: Teller, first: Teller) -> bool:
+    """Whether a line is of another session, or of another agent than the first one.
+
+    If the main thread of a session has a request, an agent of the session only replays it.
+    """
+    if one.session_id != first.session_id:
+        return True
+    return first.agent_id is not None and one.agent_id != first.agent_id
 
 
 class _Rank(NamedTuple):

@@ -1,9 +1,10 @@
-"""How a session continues another: resume, fork or clear."""
+"""How a session continues another: resume, fork, clear or plan."""
 
 from __future__ import annotations
 
 import sqlite3
 
+from ctxdb.claude.plan_lines import planning_transcript, session_of_transcript
 from ctxdb.settle.session_facts import Prompt, SessionFacts
 
 Found = tuple[str | None, str | None]
@@ -21,7 +22,19 @@ def relation_of(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) -
         named = [p for p in seen.files if p.process_session is not None]
         named.sort(key=lambda file: (file.first_at or "", file.process_session or ""))
         return "clear", next((file.process_session for file in named), None)
-    return None, None
+    return _planned(session_id, seen)
+
+
+def _planned(session_id: str, seen: SessionFacts) -> Found:
+    """The session whose transcript a plan names: the first that is not this one.
+
+    A name that is no session's says that there was one, not which.
+    """
+    transcripts = [path for text in seen.plans if (path := planning_transcript(text))]
+    named = [session_of_transcript(path) for path in transcripts]
+    others = [parent for parent in named if parent != session_id]
+    parent = next((parent for parent in others if parent is not None), None)
+    return ("plan", parent) if others else (None, None)
 
 
 def _is_clear(prompt: Prompt) -> bool:

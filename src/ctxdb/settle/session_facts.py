@@ -10,6 +10,7 @@ from ctxdb.claude.names import AI_TITLE, CUSTOM_TITLE, WORKTREE_STATE
 from ctxdb.claude.stored_data import AI_TITLE_TEXT, CUSTOM_TITLE_TEXT
 from ctxdb.columns import loader, select_sql
 from ctxdb.rows import SessionFile
+from ctxdb.rules.paths import Project
 from ctxdb.store.lookup import look_up
 
 
@@ -17,6 +18,7 @@ class Prompt(NamedTuple):
     """One of the first things a person asked in a session."""
 
     ordinal: int
+    kind: str
     text: str
 
 
@@ -38,6 +40,8 @@ class SessionFacts:
     shares_entries: bool = False
     files: list[SessionFile] = field(default_factory=list)  # in reading order
     prompts: list[Prompt] = field(default_factory=list)  # the first ten
+    turn_kinds: set[str] = field(default_factory=set)  # of all that was asked in it
+    plans: list[str] = field(default_factory=list)  # lines that begin the work on plans
     titles: dict[tuple[int, str], str] = field(default_factory=dict)  # by file and kind
     summaries: list[Summary] = field(default_factory=list)
     names: set[str] = field(default_factory=set)  # all titles and summaries it ever had
@@ -94,13 +98,27 @@ _TITLE = (
 
 
 def _read_words(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> None:
-    for session_id, ordinal, prompt in look_up(
+    for session_id, *prompt in look_up(
         conn,
         found,
-        "SELECT t.session_id, t.ordinal, t.prompt FROM j CROSS JOIN turns t"
+        "SELECT t.session_id, t.ordinal, t.kind, t.prompt FROM j CROSS JOIN turns t"
         " ON t.session_id = j.value AND t.ordinal <= 10 ORDER BY j.key, t.ordinal",
     ):
-        found[session_id].prompts.append(Prompt(ordinal, prompt))
+        found[session_id].prompts.append(Prompt(*prompt))
+    for session_id, kind in look_up(
+        conn,
+        found,
+        "SELECT DISTINCT t.session_id, t.kind FROM j CROSS JOIN turns t ON t.session_id = j.value",
+    ):
+        found[session_id].turn_kinds.add(kind)
+    for session_id, text in look_up(
+        conn,
+        found,
+        "SELECT t.session_id, m.text FROM j CROSS JOIN turns t ON t.session_id = j.value"
+        " AND t.kind = 'plan' JOIN messages m ON m.id = t.message_id ORDER BY j.key, t.ordinal",
+    ):
+        if text is not None:
+            found[session_id].plans.append(text)
     for session_id, file_id, custom, ai in look_up(
         conn,
         found,
@@ -163,3 +181,12 @@ def _read_names(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
     for facts in found.values():
         facts.names.update(summary.text.strip() for summary in facts.summaries)
         facts.names.update(file.slug for file in facts.files if file.slug)
+
+
+def project_of(conn: sqlite3.Connection, session_id: str | None) -> Project | None:
+    """The project of a session, as far as it is known."""
+    found = conn.execute(
+        "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
+        (session_id,),
+    ).fetchone()
+    return None if found is None else Project(*found)

@@ -13,28 +13,13 @@ from collections.abc import Iterable
 from ctxdb.claude.stored_data import worktree_origin
 from ctxdb.columns import columns, insert_sql, values_of
 from ctxdb.rows import Session
+from ctxdb.rules.automation import is_automated
 from ctxdb.rules.paths import located
-from ctxdb.settle.projects import project_of
+from ctxdb.rules.worktrees import repository
 from ctxdb.settle.relations import relation_of
-from ctxdb.settle.session_facts import SessionFacts, Summary, read_facts
+from ctxdb.settle.session_facts import SessionFacts, project_of, read_facts
+from ctxdb.settle.session_titles import first_prompt, title_of
 from ctxdb.settle.snapshots import rewrite_snapshots
-
-# Commands that say nothing of what a session is about: the first prompt is what comes after them.
-_HOUSEKEEPING = (
-    "/clear",
-    "/compact",
-    "/config",
-    "/exit",
-    "/help",
-    "/login",
-    "/logout",
-    "/mcp",
-    "/model",
-    "/resume",
-    "/status",
-)
-_WORKTREE = re.compile(r"(.*?)[/\\](?:\.claude[/\\]worktrees|\.worktrees)[/\\].", re.DOTALL)
-
 
 MAX_FOLDER_NAME = 200  # a longer one is cut, with a hash of the path behind it
 
@@ -77,8 +62,10 @@ def _project_of(conn: sqlite3.Connection, seen: SessionFacts) -> int | None:
 def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) -> None:
     files = seen.files
     backwards = [file for file in reversed(files) if file.main_lines] or files[::-1]
-    prompt = _first_prompt(seen)
-    title, title_source = _title(seen, prompt)
+    prompt = first_prompt(seen)
+    title, title_source = title_of(conn, session_id, seen, prompt)
+    cwd = next((file.first_cwd for file in files if file.first_cwd), None)
+    entrypoint = next((file.entrypoint for file in backwards if file.entrypoint), None)
     relation, parent = relation_of(conn, session_id, seen)
     session = Session(
         id=session_id,
@@ -86,11 +73,12 @@ def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) 
         title=title,
         title_source=title_source,
         slug=next((file.slug for file in backwards if file.slug), None),
-        first_prompt=prompt,
-        cwd=next((file.first_cwd for file in files if file.first_cwd), None),
+        first_prompt=None if prompt is None else prompt.text,
+        cwd=cwd,
         git_branch=next((file.git_branch for file in backwards if file.git_branch), None),
         version=next((file.version for file in backwards if file.version), None),
-        entrypoint=next((file.entrypoint for file in backwards if file.entrypoint), None),
+        entrypoint=entrypoint,
+        is_automated=is_automated(entrypoint, cwd, seen.turn_kinds),
         started_at=min((file.first_at for file in files if file.first_at), default=None),
         ended_at=max((file.last_at for file in files if file.last_at), default=None),
         parent_session_id=parent,
@@ -108,36 +96,6 @@ def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:
         "SELECT session_id FROM _session_files WHERE source_file_id = ?", (file_id,)
     )
     refresh(conn, [session_id for (session_id,) in found])
-
-
-def _first_prompt(seen: SessionFacts) -> str | None:
-    prompts = [prompt.text for prompt in seen.prompts]
-    asked = [prompt for prompt in prompts if prompt not in _HOUSEKEEPING]
-    return next(iter(asked or prompts), None)
-
-
-def _title(seen: SessionFacts, prompt: str | None) -> tuple[str | None, str | None]:
-    for source in ("custom", "ai"):
-        for file in reversed(seen.files):
-            if text := seen.titles.get((file.source_file_id, source)):
-                return text, source
-    summary = _summary(seen)
-    if summary is not None:
-        return summary, "summary"
-    return prompt, "prompt" if prompt is not None else None
-
-
-def _summary(seen: SessionFacts) -> str | None:
-    """The summary whose leaf is last in the session; ties: own file, then smallest text."""
-    rank = {file.source_file_id: n for n, file in enumerate(seen.files)}
-
-    def place(summary: Summary) -> tuple[int, int]:
-        return rank.get(summary.file_id, -1), summary.byte_start
-
-    last = max(map(place, seen.summaries), default=None)
-    tied = [summary for summary in seen.summaries if place(summary) == last]
-    first = min(tied, key=lambda one: (not one.is_in_own_file, one.text), default=None)
-    return None if first is None else first.text
 
 
 def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
@@ -255,10 +213,8 @@ def _guess_again(conn: sqlite3.Connection, folder: str) -> None:
 
 
 def _repo_path(seen: SessionFacts, path: str) -> str:
-    if match := _WORKTREE.match(path):
-        return match[1] or path
     origins = (worktree_origin(data, path) for data in seen.worktrees)
-    return min((origin for origin in origins if origin is not None), default=path)
+    return repository(path, (origin for origin in origins if origin is not None))
 
 
 def locate_files(conn: sqlite3.Connection, session_id: str) -> None:

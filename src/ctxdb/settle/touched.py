@@ -17,6 +17,7 @@ class Touched:
     requests: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)  # sessions that share entries with others
     pull_requests: set[str] = field(default_factory=set)  # sessions with new pull requests
+    snapshots: set[str] = field(default_factory=set)  # sessions with new snapshots
     calls: set[str] = field(default_factory=set)  # tool_use_ids of calls that start agents
     # (session, tool_use_id) of ids that repeat, whose calls and results must be paired again
     pairs: set[tuple[str | None, str]] = field(default_factory=set)

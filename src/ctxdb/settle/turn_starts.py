@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import orjson
 
+from ctxdb.claude.human_text import is_caveat
 from ctxdb.rows import Event, Message, Turn
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.prompt_queue import PromptQueue, TurnStart
@@ -61,7 +62,8 @@ class TurnStarts:
                 current[session_id] = self._begin(turn, line, message_id=line.id)
             elif session_id not in current:
                 current[session_id] = self._before(chunk, session_id)
-            line.turn_id = current[session_id]
+            # A caveat belongs to the line that names it as its parent (caveats.py).
+            line.turn_id = None if is_caveat(line.kind, line.text) else current[session_id]
         self._know_calls(chunk, of_agents=False)
 
     def _know_calls(self, chunk: Chunk, *, of_agents: bool) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import orjson
 
+from ctxdb.claude.human_text import is_caveat
 from ctxdb.columns import insert_sql, values_of
 from ctxdb.rows import Message, Turn
 from ctxdb.rules.owners import SessionRank, session_rank
@@ -181,7 +182,8 @@ class _Begins(NamedTuple):
 def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> None:
     """Each main-thread line of a file belongs to the last turn begun at or before it.
 
-    One that a rewrite took away stays in its turn, as long as there is such a turn.
+    One that a rewrite took away stays in its turn, as long as there is such a turn. Caveats belong
+    to a turn that begins after them (caveats.py).
     """
     rows = conn.execute(
         "SELECT byte_start, session_id, id FROM turns"
@@ -191,8 +193,9 @@ def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
     places = [_Begins(*values) for values in rows]
     begun: dict[str | None, int] = {}
     coming = deque(places)
-    for message_id, start, session_id, before in conn.execute(
-        "SELECT id, byte_start, session_id, turn_id FROM messages"
+    for message_id, start, length, session_id, before, kind, meta in conn.execute(
+        "SELECT id, byte_start, byte_length, session_id, turn_id, kind,"
+        "  iif(kind = 'meta', text, NULL) FROM messages"
         " WHERE source_file_id = ? AND agent_id IS NULL AND (byte_length > 0"
         "  OR turn_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turns WHERE id = turn_id))"
         " ORDER BY byte_start",
@@ -202,6 +205,8 @@ def _give_turns(conn: sqlite3.Connection, file_id: int, touched: Touched) -> Non
             place = coming.popleft()
             begun[place.session_id] = place.turn_id
         turn_id = begun.get(session_id)
+        if is_caveat(kind, meta):
+            turn_id = before if length > 0 else None
         if turn_id != before:
             move_message(conn, message_id, turn_id, before, touched)
 
@@ -378,13 +383,4 @@ def renumber(conn: sqlite3.Connection, session_id: str) -> None:
     conn.executemany(
         "UPDATE turns SET ordinal = ? WHERE id = ?",
         [(n, turn.id) for n, turn in enumerate(turns, 1) if turn.ordinal != n],
-    )
-
-
-def end_turns(conn: sqlite3.Connection, turns: set[int]) -> None:
-    """A turn ends with the last of what it led to."""
-    conn.executemany(
-        "UPDATE turns SET ended_at = (SELECT max(timestamp) FROM messages WHERE turn_id = turns.id)"
-        " WHERE id = ?",
-        [(turn,) for turn in turns],
     )
