@@ -116,8 +116,8 @@ def _restore(
 ) -> None:
     from ctxdb.archive.restore import files_of_session, place_below
     from ctxdb.archive.restore import restore as put_back
+    from ctxdb.session.captions import resume_command
     from ctxdb.session.find import find_session, telling_candidates
-    from ctxdb.session.resume import resume_command
 
     with telling_candidates():
         session_id = find_session(conn, session)
