@@ -118,7 +118,7 @@ def test_database_and_side_files_are_private_whatever_the_umask(
     try:
         reader.execute("SELECT count(*) FROM sessions").fetchone()
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in db_path.parent.iterdir()}
-        names = [db_path.name + suffix for suffix in ("", "-wal", "-shm", ".lock")]
+        names = [db_path.name + suffix for suffix in ("", "-wal", "-shm", ".lock", ".archive")]
         assert modes == dict.fromkeys(names, 0o600)
         assert stat.S_IMODE(db_path.parent.stat().st_mode) == 0o700
     finally:
