@@ -88,7 +88,7 @@ CREATE TABLE _file_marks (
 );
 CREATE INDEX _file_marks_ino ON _file_marks(ino);
 
--- What each file tells of each session it holds lines of; sessions is made from these.
+-- What each file says about each session that it has lines of; sessions is derived from these.
 CREATE TABLE _session_files (
   session_id TEXT NOT NULL, -- session
   source_file_id INTEGER NOT NULL, -- file
@@ -242,7 +242,7 @@ CREATE TABLE _message_lines (
 );
 CREATE INDEX _message_lines_line_hash ON _message_lines(line_hash) WHERE line_hash IS NOT NULL;
 
--- The other places an entry stands: resumed, forked and replayed history repeats old entries.
+-- The other places of an entry: resumed, forked and replayed history repeats old entries.
 CREATE TABLE message_copies (
   id INTEGER PRIMARY KEY, -- surrogate key
   message_id INTEGER NOT NULL REFERENCES messages(id), -- the entry
@@ -302,7 +302,7 @@ CREATE TABLE tool_uses (
   raw_name TEXT, -- the name as written
   mcp_server TEXT, -- MCP server, from mcp__server__tool
   input TEXT, -- JSON: the call's input
-  target TEXT, -- the one thing to look for: command, file path, pattern, url, description
+  target TEXT, -- the one thing to look for, in one line of at most 300 characters: command, file path, pattern, url, description; input has all of it
   started_at TEXT, -- time of the line that made the call
   finished_at TEXT, -- time of the line with the result
   duration_ms INTEGER, -- finished minus started, approval included
@@ -417,7 +417,7 @@ CREATE INDEX git_operations_tool_id ON git_operations(tool_id);
 CREATE INDEX git_operations_session_id ON git_operations(session_id);
 CREATE INDEX git_operations_turn_id ON git_operations(turn_id);
 
--- Billed requests: one row per API request, whatever number of lines told of it.
+-- Billed requests: one row per API request, however many lines report it.
 CREATE TABLE usage (
   id INTEGER PRIMARY KEY, -- surrogate key
   request_key TEXT NOT NULL UNIQUE, -- what makes it one request
@@ -442,7 +442,7 @@ CREATE TABLE usage (
   output_is_final INTEGER NOT NULL, -- 1 when a line of it has a stop reason
   is_sidechain INTEGER NOT NULL, -- 1 for an agent's request
   cost_reported_usd REAL, -- costUSD as old versions wrote it; never mixed into sums
-  lines INTEGER NOT NULL, -- distinct entries that told of it
+  lines INTEGER NOT NULL, -- distinct entries that report it
   is_repeated INTEGER NOT NULL DEFAULT 0 -- 1 when lines of several sessions or agents told of it
 );
 CREATE INDEX usage_turn_id ON usage(turn_id);
@@ -452,7 +452,7 @@ CREATE INDEX usage_timestamp ON usage(timestamp);
 CREATE INDEX usage_session_id ON usage(session_id, model);
 CREATE INDEX usage_quarter ON usage(substr(timestamp, 1, 14) || (substr(timestamp, 15, 2) / 15), model);
 
--- The lines that told of a request; usage is made from these.
+-- The lines that report a request; usage is derived from these.
 CREATE TABLE _usage_lines (
   message_id INTEGER NOT NULL, -- the entry
   part INTEGER NOT NULL, -- 0 for the request, n for its n-th advisor call
@@ -864,7 +864,7 @@ BEGIN
   VALUES (OLD.model, coalesce(OLD.effective_from, ''), OLD.prompt_tokens_gt);
 END;
 
--- Bookkeeping goes with its row, whoever deletes the row: ids may be used again.
+-- Bookkeeping is deleted with its row, also by other tools: ids may be used again.
 CREATE TRIGGER messages_bookkeeping_ad AFTER DELETE ON messages BEGIN
   DELETE FROM _message_lines WHERE message_id = OLD.id;
   DELETE FROM _usage_lines WHERE message_id = OLD.id;

@@ -22,6 +22,8 @@ Format = Literal["text", "json", "jsonl", "csv", "md"]
 Kind = Literal[
     "human",
     "title",
+    "plan",
+    "todo",
     "assistant",
     "tool",
     "thinking",
@@ -60,8 +62,8 @@ def search(
         Option(
             "--kind",
             metavar="KIND",
-            help="Only this kind: human, title, assistant, thinking, tool, or another kind of"
-            " message.",
+            help="Only this kind: human, title, plan, todo, assistant, thinking, tool, or another"
+            " kind of message.",
         ),
     ] = None,
     limit: Annotated[
@@ -83,7 +85,7 @@ def search(
     as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Search prompts, names of sessions, messages and tool calls in all sessions.
+    """Search prompts, names of sessions, messages, tool calls, plans and to-dos in all sessions.
 
     A hit has all of the words. "Quoted words" must be side by side, wor* matches any word that
     begins with wor, and OR and NOT (in capitals) combine words. Code (snake_case, src/app.py,
@@ -205,7 +207,7 @@ def _caveat(found: Found) -> str:
 
 def _nothing(words: str, found: Found) -> str:
     if found.suggestion:
-        from ctxdb.session.resume import shell_word
+        from ctxdb.session.captions import shell_word
 
         return f"No hits. Did you mean: ctxdb search {shell_word(found.suggestion)}"
     if found.missing:

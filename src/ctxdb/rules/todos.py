@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ctxdb.claude.names import TASK_CREATE, TODO_WRITE
 from ctxdb.claude.side_contents import (
     TODOS,
     Item,
@@ -91,12 +92,12 @@ class _State:
         self.listed: dict[str | None, set[Key]] = {}  # by agent: to-dos that lists have named
 
     def take_call(self, call: TodoCall) -> None:
-        who = _Saying(call.agent_id, call.turn_id, call.at, "TaskCreate")
-        if call.name == "TodoWrite":
+        who = _Saying(call.agent_id, call.turn_id, call.at, TASK_CREATE)
+        if call.name == TODO_WRITE:
             items = list_items(call.tool_input)
             if items is not None:
-                self._list(who._replace(source="TodoWrite"), items)
-        elif call.name == "TaskCreate":
+                self._list(who._replace(source=TODO_WRITE), items)
+        elif call.name == TASK_CREATE:
             made = created_item(call.tool_input, call.result)
             if made is not None:
                 self._set(who, made)

@@ -16,9 +16,8 @@ from ctxdb.rows import Session
 from ctxdb.rules.automation import is_automated
 from ctxdb.rules.paths import located
 from ctxdb.rules.worktrees import repository
-from ctxdb.settle.projects import project_of
 from ctxdb.settle.relations import relation_of
-from ctxdb.settle.session_facts import SessionFacts, read_facts
+from ctxdb.settle.session_facts import SessionFacts, project_of, read_facts
 from ctxdb.settle.session_titles import first_prompt, title_of
 from ctxdb.settle.snapshots import rewrite_snapshots
 
