@@ -317,7 +317,8 @@ CREATE TABLE tool_uses (
   result_message_id INTEGER REFERENCES messages(id), -- message that holds the result
   searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN CASE WHEN status = 'rejected' THEN result_text END ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files, but with a person's reason for a refusal
 );
-CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id);
+-- Ids of other providers than Anthropic repeat in every session.
+CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id, session_id);
 CREATE INDEX tool_uses_message_id ON tool_uses(message_id);
 CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at);
 CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name);
