@@ -38,7 +38,7 @@ SYNC_KEYS = {
     "files", "new_files", "grown_files", "rewritten_files", "rebuilt",
         "renamed_files", "missing_files",
     "unreadable_files", "lines_read", "bad_lines", "bytes_read", "seconds", "missing_roots",
-    "problems", "side_files",
+    "problems", "side_files", "archived_bytes",
 }  # fmt: skip
 STATUS_KEYS = {
     "database", "exists", "roots", "bytes_on_disk", "rows", "first_at", "last_at", "files",
