@@ -301,7 +301,7 @@ CREATE TABLE tool_uses (
   raw_name TEXT, -- the name as written
   mcp_server TEXT, -- MCP server, from mcp__server__tool
   input TEXT, -- JSON: the call's input
-  target TEXT, -- the one thing to look for: command, file path, pattern, url, description
+  target TEXT, -- the one thing to look for, in one line of at most 300 characters: command, file path, pattern, url, description; input has all of it
   started_at TEXT, -- time of the line that made the call
   finished_at TEXT, -- time of the line with the result
   duration_ms INTEGER, -- finished minus started, approval included

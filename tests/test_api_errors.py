@@ -49,3 +49,5 @@ def test_the_view_has_the_kind_and_the_status_that_a_text_names() -> None:
     main.reply(text(OVERLOADED))  # the model quotes one
     found = told_by(world.contents(), "SELECT kind, status, failed FROM api_errors ORDER BY kind")
     assert found == [("overloaded", 529, 2), ("rate_limit", 429, 1)]
+    quoting = "SELECT text FROM messages WHERE kind = 'assistant' AND data LIKE '%errorInText%'"
+    assert told_by(world.contents(), quoting) == []

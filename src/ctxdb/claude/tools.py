@@ -13,6 +13,7 @@ import orjson
 
 from ctxdb.claude.file_changes import call_file, result_file
 from ctxdb.claude.git_output import git_operations
+from ctxdb.claude.plan_lines import plan_heading
 from ctxdb.claude.result_data import result_data, server_result_text
 from ctxdb.claude.values import (
     base64_size,
@@ -46,6 +47,7 @@ _TARGETS: dict[str, tuple[str, ...]] = {
     "Agent": ("description", "prompt"),
     "Skill": ("skill", "command"),
     "LS": ("path",),
+    "TaskCreate": ("subject",),
 }
 _ANY_TARGET = (
     "file_path",
@@ -84,10 +86,22 @@ _LAUNCHED = re.compile(r"Async agent launched successfully\.?\s+agentId: (\w+)")
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b")
 _PERSISTED = re.compile(r"Full output saved to: (\S[^\n]*)")
 _NO_FIELDS: dict[str, Any] = {}
+MAX_TARGET = 300  # characters: what a list can show; the whole of it is in the input
+_FOLDED = 10 * MAX_TARGET  # characters to make a line of: few have as much white space
 
 
 def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
-    """What a person would look for in a call: the command, the path, the pattern."""
+    """What a person would look for in a call, in one line: the command, the path, the pattern."""
+    found = _target(name, tool_input)
+    if name == "ExitPlanMode" and found:
+        found = plan_heading(found)
+    if found is None or (len(found) <= MAX_TARGET and found.isprintable()):
+        return found
+    words = " ".join(found[:_FOLDED].split())
+    return words[:MAX_TARGET] or None
+
+
+def _target(name: str, tool_input: dict[str, Any]) -> str | None:
     for key in _TARGETS.get(name, ()):
         if found := text_of(tool_input.get(key)):
             return found
