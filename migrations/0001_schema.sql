@@ -230,6 +230,7 @@ CREATE INDEX messages_said ON messages(turn_id, source_file_id, byte_start)
 
 -- What hooks did: 1 % of the messages. The view hook_runs has the same words.
 CREATE INDEX messages_hooks ON messages(timestamp) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
+CREATE INDEX messages_hook_ids ON messages(CASE WHEN json_valid(data) THEN json_extract(data, '$.toolUseID') END) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
 
 -- What tells the copies of an entry apart: one row per message.
 CREATE TABLE _message_lines (
@@ -316,7 +317,8 @@ CREATE TABLE tool_uses (
   result_message_id INTEGER REFERENCES messages(id), -- message that holds the result
   searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN CASE WHEN status = 'rejected' THEN result_text END ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files, but with a person's reason for a refusal
 );
-CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id);
+-- Ids of other providers than Anthropic repeat in every session.
+CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id, session_id);
 CREATE INDEX tool_uses_message_id ON tool_uses(message_id);
 CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at);
 CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name);
