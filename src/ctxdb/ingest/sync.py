@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ctxdb.archive.archive_file import archive_path
 from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.files.walk import scan
@@ -20,7 +21,7 @@ from ctxdb.ingest.run import Policy, read_found_files, start_readers
 from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
-from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_reader, open_writer
+from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
 from ctxdb.store.file_stats import load_stats
 from ctxdb.store.schema import prepare
 
@@ -61,7 +62,7 @@ def sync(
                 config.db_path, config.roots, config.claude_dirs, progress, busy
             )
         if config.archive:
-            _archive(config.db_path, report)
+            _archive(config.db_path, report, busy)
         return report
 
 
@@ -111,10 +112,12 @@ def _read_new_lines(
     return report
 
 
-def _archive(path: Path, report: SyncReport) -> None:
+def _archive(path: Path, report: SyncReport, busy: float) -> None:
     """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
+    if not (report.lines_read or report.side_files) and archive_path(path).exists():
+        return
     try:
-        with closing(open_reader(path)) as conn:
+        with closing(open_writer(path, wait=busy)) as conn:
             added = archive_new(path, conn, utc_now())
         report.archived_bytes = added.bytes
         report.problems += (f"for the archive: {problem}" for problem in added.problems)
