@@ -230,6 +230,7 @@ CREATE INDEX messages_said ON messages(turn_id, source_file_id, byte_start)
 
 -- What hooks did: 1 % of the messages. The view hook_runs has the same words.
 CREATE INDEX messages_hooks ON messages(timestamp) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
+CREATE INDEX messages_hook_ids ON messages(CASE WHEN json_valid(data) THEN json_extract(data, '$.toolUseID') END) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
 
 -- What tells the copies of an entry apart: one row per message.
 CREATE TABLE _message_lines (

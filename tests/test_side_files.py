@@ -580,6 +580,50 @@ def test_an_output_behind_a_link_or_no_file_is_not_read(lab: Lab, link: str) -> 
     lab.must_verify()
 
 
+# -- hooks ---------------------------------------------------------------------------------------
+
+
+def test_a_hook_that_has_a_line_and_is_in_the_summary_ran_once(lab: Lab) -> None:
+    file = World().session()
+    file.prompt("go")
+    call = file.tool("Edit", {"file_path": "a"})
+    ran = {"hookEvent": "PostToolUse", "hookName": "PostToolUse:Edit", "toolUseID": call}
+    file.attach(
+        "hook_success", **ran, command="fmt", exitCode=0, durationMs=7, stdout="", stderr=""
+    )
+    blocking = {"blockingError": "no tabs", "command": "tabs.sh"}
+    file.attach("hook_blocking_error", **ran, blockingError=blocking)
+    file.attach("hook_system_message", **ran, content="hello")
+    stop = {"hookEvent": "Stop", "hookName": "Stop", "toolUseID": "stop-1"}
+    file.attach("hook_success", **stop, command="one", exitCode=0, durationMs=3)
+    file.thread(
+        "system",
+        {
+            "subtype": "stop_hook_summary",
+            "hookInfos": [{"command": "one", "durationMs": 9}, {"command": "two"}, "three"],
+            "hookErrors": ["two has failed " + "long " * 1000],
+            "preventedContinuation": True,
+            "toolUseID": "stop-1",
+        },
+    )
+    file.prompt("<progress>")
+    write(lab, file.world)
+    lab.sync()
+    rows = lab.rows(
+        "SELECT event, command, duration_ms, exit_code, blocked, substr(error, 1, 14)"
+        " FROM hook_runs ORDER BY event, command"
+    )
+    assert rows == [
+        ("PostToolUse", "fmt", 7, 0, 0, None),
+        ("PostToolUse", "tabs.sh", None, None, 1, "no tabs"),
+        ("Stop", "one", 3, 0, 1, "two has failed"),
+        ("Stop", "two", None, None, 1, "two has failed"),
+    ]
+    for words in ("tabs", '"two has failed"'):
+        found = f"SELECT count(*) FROM messages_fts WHERE messages_fts MATCH '{words}'"
+        assert lab.rows(found) == [(1,)]
+
+
 # -- bad input -----------------------------------------------------------------------------------
 
 
