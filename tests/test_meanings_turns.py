@@ -299,7 +299,8 @@ def test_an_agents_plan_is_no_turn() -> None:
     t = world.session()
     t.prompt("go")
     plan(t.agent_file("a1"), PLAN)
-    assert told(world, "SELECT kind FROM turns") == [("prompt",)]
+    kinds = "SELECT m.kind, t.kind FROM messages m LEFT JOIN turns t ON t.message_id = m.id"
+    assert told(world, f"{kinds} ORDER BY m.kind") == [("agent_prompt", None), ("human", "prompt")]
 
 
 def test_a_plan_of_white_space_begins_no_turn() -> None:
@@ -424,7 +425,9 @@ def test_titles_that_were_given_are_one_line_too() -> None:
 
 def test_a_title_is_cut_at_120_characters() -> None:
     assert MAX_TITLE == 120
-    assert one_line("a" * 121) == "a" * 120
+    assert one_line("a" * 130) == "a" * 120
+    assert one_line("a " + "b" * 118 + " c") == "a " + "b" * 118
+    assert one_line("a " + "b" * 119 + " c") == "a"
     assert one_line("a" * 119 + " b") == "a" * 119
     assert one_line("a" * 120 + " b") == "a" * 120
     assert one_line("a" * 118 + " b") == "a" * 118 + " b"
