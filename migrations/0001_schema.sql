@@ -88,7 +88,7 @@ CREATE TABLE _file_marks (
 );
 CREATE INDEX _file_marks_ino ON _file_marks(ino);
 
--- What each file tells of each session it holds lines of; sessions is made from these.
+-- What each file says about each session that it has lines of; sessions is derived from these.
 CREATE TABLE _session_files (
   session_id TEXT NOT NULL, -- session
   source_file_id INTEGER NOT NULL, -- file
@@ -228,6 +228,10 @@ CREATE INDEX messages_notices ON messages(kind, subtype, timestamp)
 CREATE INDEX messages_said ON messages(turn_id, source_file_id, byte_start)
   WHERE kind = 'assistant' AND text IS NOT NULL AND is_sidechain = 0;
 
+-- What hooks did: 1 % of the messages. The view hook_runs has the same words.
+CREATE INDEX messages_hooks ON messages(timestamp) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
+CREATE INDEX messages_hook_ids ON messages(CASE WHEN json_valid(data) THEN json_extract(data, '$.toolUseID') END) WHERE subtype = 'hook_success' OR subtype = 'hook_blocking_error' OR subtype = 'hook_non_blocking_error' OR subtype = 'hook_error_during_execution' OR subtype = 'hook_cancelled' OR subtype = 'stop_hook_summary';
+
 -- What tells the copies of an entry apart: one row per message.
 CREATE TABLE _message_lines (
   message_id INTEGER PRIMARY KEY, -- the message
@@ -238,7 +242,7 @@ CREATE TABLE _message_lines (
 );
 CREATE INDEX _message_lines_line_hash ON _message_lines(line_hash) WHERE line_hash IS NOT NULL;
 
--- The other places an entry stands: resumed, forked and replayed history repeats old entries.
+-- The other places of an entry: resumed, forked and replayed history repeats old entries.
 CREATE TABLE message_copies (
   id INTEGER PRIMARY KEY, -- surrogate key
   message_id INTEGER NOT NULL REFERENCES messages(id), -- the entry
@@ -298,7 +302,7 @@ CREATE TABLE tool_uses (
   raw_name TEXT, -- the name as written
   mcp_server TEXT, -- MCP server, from mcp__server__tool
   input TEXT, -- JSON: the call's input
-  target TEXT, -- the one thing to look for: command, file path, pattern, url, description
+  target TEXT, -- the one thing to look for, in one line of at most 300 characters: command, file path, pattern, url, description; input has all of it
   started_at TEXT, -- time of the line that made the call
   finished_at TEXT, -- time of the line with the result
   duration_ms INTEGER, -- finished minus started, approval included
@@ -313,7 +317,8 @@ CREATE TABLE tool_uses (
   result_message_id INTEGER REFERENCES messages(id), -- message that holds the result
   searched_text TEXT AS (CASE WHEN name = 'Read' OR name = 'Write' OR name = 'Edit' OR name = 'NotebookRead' OR name = 'NotebookEdit' THEN CASE WHEN status = 'rejected' THEN result_text END ELSE result_text END) VIRTUAL -- result_text as the full text has it: without the contents of files, but with a person's reason for a refusal
 );
-CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id);
+-- Ids of other providers than Anthropic repeat in every session.
+CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id, session_id);
 CREATE INDEX tool_uses_message_id ON tool_uses(message_id);
 CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at);
 CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name);
@@ -413,7 +418,7 @@ CREATE INDEX git_operations_tool_id ON git_operations(tool_id);
 CREATE INDEX git_operations_session_id ON git_operations(session_id);
 CREATE INDEX git_operations_turn_id ON git_operations(turn_id);
 
--- Billed requests: one row per API request, whatever number of lines told of it.
+-- Billed requests: one row per API request, however many lines report it.
 CREATE TABLE usage (
   id INTEGER PRIMARY KEY, -- surrogate key
   request_key TEXT NOT NULL UNIQUE, -- what makes it one request
@@ -438,7 +443,7 @@ CREATE TABLE usage (
   output_is_final INTEGER NOT NULL, -- 1 when a line of it has a stop reason
   is_sidechain INTEGER NOT NULL, -- 1 for an agent's request
   cost_reported_usd REAL, -- costUSD as old versions wrote it; never mixed into sums
-  lines INTEGER NOT NULL, -- distinct entries that told of it
+  lines INTEGER NOT NULL, -- distinct entries that report it
   is_repeated INTEGER NOT NULL DEFAULT 0 -- 1 when lines of several sessions or agents told of it
 );
 CREATE INDEX usage_turn_id ON usage(turn_id);
@@ -448,7 +453,7 @@ CREATE INDEX usage_timestamp ON usage(timestamp);
 CREATE INDEX usage_session_id ON usage(session_id, model);
 CREATE INDEX usage_quarter ON usage(substr(timestamp, 1, 14) || (substr(timestamp, 15, 2) / 15), model);
 
--- The lines that told of a request; usage is made from these.
+-- The lines that report a request; usage is derived from these.
 CREATE TABLE _usage_lines (
   message_id INTEGER NOT NULL, -- the entry
   part INTEGER NOT NULL, -- 0 for the request, n for its n-th advisor call
@@ -860,7 +865,7 @@ BEGIN
   VALUES (OLD.model, coalesce(OLD.effective_from, ''), OLD.prompt_tokens_gt);
 END;
 
--- Bookkeeping goes with its row, whoever deletes the row: ids may be used again.
+-- Bookkeeping is deleted with its row, also by other tools: ids may be used again.
 CREATE TRIGGER messages_bookkeeping_ad AFTER DELETE ON messages BEGIN
   DELETE FROM _message_lines WHERE message_id = OLD.id;
   DELETE FROM _usage_lines WHERE message_id = OLD.id;

@@ -1,6 +1,6 @@
 """ctxdb's migrations: every numbered .sql file beside this one is a step, in order of its name.
 
-`sqlite-utils migrate ctxdb.db migrations/` runs this file as it stands, and so does ctxdb, which
+`sqlite-utils migrate ctxdb.db migrations/` runs this file unchanged, and so does ctxdb, which
 adds what a shared database needs: one write lock around all steps, and a refusal to touch a
 database that is newer than the code. A step that has shipped is never edited, only followed.
 """

@@ -1,9 +1,10 @@
 -- What did people say: prompts, commands, answers to questions, reasons for refusing?
 --   timestamp (time): when it was said; oldest first
 --   project (text): name of the project
---   kind (text): prompt, command, shell, queued, sdk (as turns.kind), answer or refusal
+--   kind (text): prompt, command, shell, queued, sdk (as turns.kind), answer or refusal; prompt for what only history.jsonl has
 --   text (text, about): what was said
 --   about (text): the question that is answered, or the tool and target that are refused
+--   source (text): transcript, or history for a line of history.jsonl that no transcript has
 --   session_id (id, always): the session
 --   turn_id (id, detail): the human request that it is, or that it belongs to
 --   tool_use_id (id, detail): the call that asked, or that was refused
@@ -11,15 +12,15 @@
 -- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query prompts --since 7d
-SELECT said.timestamp, p.name AS project, said.kind, said.text, said.about, said.session_id, said.turn_id, said.tool_use_id, said.tool_id
+SELECT said.timestamp, coalesce(p.name, said.folder) AS project, said.kind, said.text, said.about, said.source, said.session_id, said.turn_id, said.tool_use_id, said.tool_id
 FROM (
-  SELECT started_at AS timestamp, kind, prompt AS text, NULL AS about, session_id, id AS turn_id, NULL AS tool_use_id, NULL AS tool_id, 0 AS place
+  SELECT started_at AS timestamp, kind, prompt AS text, NULL AS about, session_id, id AS turn_id, NULL AS tool_use_id, NULL AS tool_id, 0 AS place, 'transcript' AS source, NULL AS folder
   FROM turns
   UNION ALL
   -- "Question"="answer", "Next question"="next answer". You can now continue ...
   -- Answers can have quotes and full stops in them. An answer ends where the next question begins, or at the last
   -- occurrence of these words: a character that no text has marks them, and it is searched from the end.
-  SELECT finished_at, 'answer', trim(substr(answer, 1, length(answer) - (substr(answer, -1) = '"'))), question, session_id, turn_id, tool_use_id, tool_id, 1 + nth
+  SELECT finished_at, 'answer', trim(substr(answer, 1, length(answer) - (substr(answer, -1) = '"'))), question, session_id, turn_id, tool_use_id, tool_id, 1 + nth, 'transcript', NULL
   FROM (
     SELECT *, CASE
         WHEN next > 0 THEN substr(rest, 1, next - 1)
@@ -48,7 +49,7 @@ FROM (
     )
   )
   UNION ALL
-  SELECT finished_at, 'refusal', text, about, session_id, turn_id, tool_use_id, tool_id, 1
+  SELECT finished_at, 'refusal', text, about, session_id, turn_id, tool_use_id, tool_id, 1, 'transcript', NULL
   FROM (
     SELECT u.finished_at, u.session_id, u.turn_id, u.tool_use_id, u.id AS tool_id, u.name || coalesce(': ' || u.target, '') AS about, trim(coalesce(
       CASE WHEN instr(u.result_text, 'the user said:' || char(10)) > 0
@@ -59,6 +60,10 @@ FROM (
     WHERE u.status = 'rejected' AND u.status <> 'ok'
   )
   WHERE text <> '' AND text NOT LIKE 'The user wants to clarify these questions.%'
+  UNION ALL
+  SELECT timestamp, 'prompt', prompt, NULL, session_id, NULL, NULL, NULL, 0, 'history', replace(project_path, rtrim(project_path, replace(project_path, '/', '')), '')
+  FROM history
+  WHERE turn_id IS NULL
 ) said
 LEFT JOIN sessions s ON s.id = said.session_id
 LEFT JOIN projects p ON p.id = s.project_id

@@ -26,21 +26,6 @@ if TYPE_CHECKING:
     from oracle_copies import Model
 
 
-# Meanings that the database does not have yet.
-NOT_YET: tuple[str, ...] = (
-    "test_the_target_of_a_call",
-    "test_git_operations_are_those_the_transcripts_tell_of[stories]",  # in a persisted output
-)
-
-
-@pytest.fixture(autouse=True)
-def _built(request: pytest.FixtureRequest) -> None:
-    name = request.node.name
-    waits = name.startswith(NOT_YET)
-    if NOT_YET and waits and "against_oracle" in request.node.nodeid:
-        pytest.skip("not built yet")
-
-
 @pytest.fixture(
     scope="session",
     params=[

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Mapping
 
 SHOWN = 8  # differences in a failure message
@@ -28,9 +27,3 @@ def must_agree(expected: Mapping[Any, Any], found: Mapping[Any, Any]) -> None:
     ]
     if different:
         pytest.fail("\n".join([f"{len(different)} items differ", *shown]))
-
-
-def has(db: sqlite3.Connection, table: str, *columns: str) -> bool:
-    """Whether the database has these columns yet."""
-    known = {row["name"] for row in db.execute(f"PRAGMA table_xinfo({table})")}
-    return bool(known) and {*columns} <= known

@@ -132,7 +132,9 @@ def message_text(entry: Json) -> str | None:
     """messages.text: what the line says, tool results left out."""
     kind = entry.get("type")
     if kind == "system":
-        return as_text(entry.get("content"))
+        errors = entry.get("hookErrors")  # so that search finds what hooks said
+        said = [e for e in errors if as_text(e)] if isinstance(errors, list) else []
+        return as_text(entry.get("content")) or "\n".join(said) or None
     if kind == "attachment":
         attachment = as_dict(entry.get("attachment"))
         if attachment.get("type") == "queued_command":

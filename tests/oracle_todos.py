@@ -186,8 +186,11 @@ def find_hooks(model: Model) -> None:
         body = message.entry.body
         attachment = as_dict(body.get("attachment"))
         kind = str(attachment.get("type"))
-        if kind.startswith("hook_") and as_text(attachment.get("command")):
-            key = (message.session, attachment.get("toolUseID"), attachment["command"])
+        command = as_text(attachment.get("command"))
+        if kind == "hook_blocking_error" and command is None:
+            command = as_text(as_dict(attachment.get("blockingError")).get("command"))
+        if kind.startswith("hook_") and command:
+            key = (message.session, attachment.get("toolUseID"), command)
             model.hooks.setdefault(key, {"event": attachment.get("hookEvent")})
         infos = body.get("hookInfos") if message.subtype == "stop_hook_summary" else None
         for info in infos if isinstance(infos, list) else []:

@@ -97,6 +97,8 @@ KEYS = frozenset(
         "WebFetch",
         "WebSearch",
         "TodoWrite",
+        "TaskCreate",
+        "ExitPlanMode",
         "<synthetic>",
         "toolu_",
         "srvtoolu_",

@@ -10,6 +10,7 @@ import pytest
 from builder import Transcript, World, copy_to, fork, text, tool_use
 from ctxdb.claude import entries, human_text, read_entry
 from ctxdb.claude.git_output import git_from_text
+from ctxdb.claude.tools import target_of
 from ctxdb.rows import Message
 from ctxdb.settle.sessions import folder_name
 from lab import lab, told_by
@@ -72,6 +73,14 @@ def test_only_the_names_of_the_contract_are_changed() -> None:
         ("AgentOutputTool", "AgentOutputTool"),
         ("TaskOutput", "BashOutput"),
     ]
+
+
+def test_a_target_is_one_line_and_no_longer_than_a_list_can_show() -> None:
+    assert target_of("Bash", {"command": "cd mill\n  make"}) == "cd mill make"
+    assert len(target_of("Bash", {"command": "word " * 1000}) or "") == 300
+    assert target_of("ExitPlanMode", {"plan": "# Grind\n\nsteps"}) == "Grind"
+    assert target_of("TaskCreate", {"subject": "sift", "description": "the flour"}) == "sift"
+    assert target_of("Bash", {"command": "\n\n"}) is None
 
 
 def test_the_target_of_a_language_server_call_is_its_file() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from oracle_lab import has, must_agree
+from oracle_lab import must_agree
 from oracle_rules import folded, one_line_target
 
 if TYPE_CHECKING:
@@ -151,8 +151,6 @@ def test_git_operations_are_those_the_transcripts_tell_of(
 def test_snapshots_have_a_backup_and_the_turn_of_the_message_they_name(
     model: Model, db: sqlite3.Connection
 ) -> None:
-    if not has(db, "files_touched", "backup_name"):
-        return
     expected = Counter(
         (
             touch["session"],
@@ -198,8 +196,6 @@ def test_the_result_of_a_call_is_its_whole_output(model: Model, db: sqlite3.Conn
             "SELECT session_id, tool_use_id, result_text FROM tool_uses"
         )
     }
-    if not has(db, "todos", "id"):
-        return
     must_agree(expected, {key: stored.get(key) for key in expected})
 
 
@@ -207,8 +203,6 @@ def test_the_result_of_a_call_is_its_whole_output(model: Model, db: sqlite3.Conn
 
 
 def test_todos_are_in_their_last_state(model: Model, db: sqlite3.Connection) -> None:
-    if not has(db, "todos", "id"):
-        return
     names = ("subject", "description", "status", "source")
     expected = {
         (session, agent, item["item_id"] or item["subject"]): tuple(item[name] for name in names)
@@ -224,8 +218,6 @@ def test_todos_are_in_their_last_state(model: Model, db: sqlite3.Connection) -> 
 def test_todos_belong_to_the_turn_that_set_their_state(
     model: Model, db: sqlite3.Connection
 ) -> None:
-    if not has(db, "todos", "id"):
-        return
     expected = {
         (session, agent, item["item_id"] or item["subject"]): (
             item["turn"],
@@ -244,16 +236,12 @@ def test_todos_belong_to_the_turn_that_set_their_state(
 
 
 def test_plans_are_all_that_were_written(model: Model, db: sqlite3.Connection) -> None:
-    if not has(db, "plans", "id"):
-        return
     expected = Counter(dict.fromkeys(model.plans, 1))
     rows = db.execute("SELECT DISTINCT session_id, trim(text, char(10, 13, 32)) FROM plans")
     must_agree(expected, Counter(tuple(row) for row in rows))
 
 
 def test_hooks_ran_once_for_each_call_and_command(model: Model, db: sqlite3.Connection) -> None:
-    if not has(db, "hook_runs", "command"):
-        return
     expected = Counter(key[::2] for key in model.hooks)
     rows = db.execute("SELECT session_id, command FROM hook_runs WHERE command IS NOT NULL")
     must_agree(expected, Counter(tuple(row) for row in rows))
@@ -265,8 +253,6 @@ def test_hooks_ran_once_for_each_call_and_command(model: Model, db: sqlite3.Conn
 def test_history_is_kept_line_by_line_with_the_turn_it_became(
     model: Model, db: sqlite3.Connection
 ) -> None:
-    if not has(db, "history", "id"):
-        return
     names = ("timestamp", "project_path", "session_id", "prompt", "pasted_bytes")
     expected = Counter((*(row[name] for name in names), row["turn"]) for row in model.history)
     rows = db.execute(
@@ -290,8 +276,6 @@ def with_uuid(model: Model) -> dict[str, Message]:
 
 
 def test_a_compaction_names_the_message_before_it(model: Model, db: sqlite3.Connection) -> None:
-    if not has(db, "messages", "logical_parent_uuid"):
-        return
     expected = {u: m.entry.body.get("logicalParentUuid") for u, m in with_uuid(model).items()}
     must_agree(expected, by_uuid(db, "logical_parent_uuid"))
 
@@ -305,8 +289,6 @@ MOST_EXTRA = 64 * 1024 + 200  # bytes, and the mark `truncated`
 
 
 def test_only_keys_that_are_on_no_list_are_extra(model: Model, db: sqlite3.Connection) -> None:
-    if not has(db, "messages", "extra"):
-        return
     stored = {u: json.loads(extra) for u, extra in by_uuid(db, "extra").items() if extra}
     known = {u: names for u, e in stored.items() if (names := KNOWN & {*e})}
     assert known == {}

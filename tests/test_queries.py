@@ -174,7 +174,7 @@ def test_what_happened_around_a_commit(hand: Path, sha: str) -> None:
         ("edit", "src/a.py"),
         ("command", "npm test"),
         ("command", "git commit -am green"),
-        ("commit", "abc1234"),
+        ("commit", "abc1234 Make it green"),
         ("reply", "It is green."),
         ("reply", "And committed."),
         ("prompt", "also the docs"),

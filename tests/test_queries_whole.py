@@ -24,10 +24,10 @@ NO = (
 
 @pytest.fixture(scope="module")
 def planned() -> Iterator[Path]:
-    """A session that begins with an approved plan, so without a turn, and one with a turn."""
+    """A session that begins with a line of the client, so without a turn, and one with a turn."""
     world = World()
     t = world.session()
-    t.prompt(PLAN, planContent="paint it", gitBranch="paint")  # second 1
+    t.prompt(PLAN, isMeta=True, gitBranch="paint")  # second 1
     t.reply(text("I will."), gitBranch="paint")
     edited(t, "/home/ada/engine/src/wall.py", 2, 0)
     said = "[paint abc1234] Paint it\n 1 file changed"
@@ -93,7 +93,7 @@ def test_its_commit_file_and_pull_request_have_its_cost(planned: Path) -> None:
 def test_an_interruption_of_it_is_followed_by_the_first_prompt() -> None:
     world = World()
     t = world.session()
-    t.prompt(PLAN, planContent="paint it")
+    t.prompt(PLAN, isMeta=True)
     t.reply(text("I will."))
     t.prompt("[Request interrupted by user]")
     t.prompt("wait")

@@ -21,6 +21,11 @@ LINE = (
     b'"timestamp":"2026-08-24T10:00:00.000Z","version":"2.1.280","gitBranch":"main","cwd":"/p",'
     b'"sessionId":"5e551000-0000-4000-8000-00000000000a","message":{"role":"user","content":"hi"}}\n'
 )
+MOOD = (
+    b'{"type":"mood","mood":"calm","timestamp":"2026-08-24T10:00:01.000Z",'
+    b'"sessionId":"5e551000-0000-4000-8000-00000000000a"}\n'
+)
+HEARTBEAT = b'{"type":"heartbeat","sessionId":"5e551000-0000-4000-8000-00000000000a"}\n'
 SESSION_FILE = "-p/5e551000-0000-4000-8000-00000000000a.jsonl"
 
 
@@ -42,7 +47,7 @@ def insert(path: Path, before: str, added: str) -> None:
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The code after the recipes for a column, a view and a query, and a transcript."""
+    """The code after all recipes, and a database that was made before the last of them."""
     copy = tmp_path_factory.mktemp("recipes")
     for name in ("src", "migrations", "sql"):
         ignored = shutil.ignore_patterns("__pycache__")
@@ -58,11 +63,27 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (copy / "sql/claude_versions.sql").write_text(view, encoding="utf-8")
     (query,) = code_of("Add a query")
     (copy / "sql/queries/sessions_on_branch.sql").write_text(query, encoding="utf-8")
+    add_entry_types(copy / "src/ctxdb/claude")
     transcript = copy / "projects" / SESSION_FILE
     transcript.parent.mkdir(parents=True)
-    transcript.write_bytes(LINE)
+    transcript.write_bytes(LINE + MOOD + HEARTBEAT)
+    run(copy, "sync", "--quiet", "--root", copy / "projects")
+    (migration,) = code_of("Add a migration")
+    (copy / "migrations/9001_notes.sql").write_text(migration, encoding="utf-8")
     run(copy, "sync", "--quiet", "--root", copy / "projects")
     return copy
+
+
+def add_entry_types(claude: Path) -> None:
+    known, subtypes, skipping = code_of("Add an entry type")
+    place = r"EVENT_TYPES = frozenset\(\n    \(\n(?P<here>)"
+    insert(claude / "known_types.py", place, f"    {known}")
+    path = claude / "side_data.py"
+    text, changed = re.subn(r"(?m)^_SUBTYPES = .*\n", subtypes, path.read_text(encoding="utf-8"))
+    assert changed == 1
+    path.write_text(text, encoding="utf-8")
+    place = r'def read_entry\(.*?"""[^"]*"""\n(?P<here>)'
+    insert(claude / "entries.py", place, skipping.replace("\n    ", "\n        "))
 
 
 def run(copy: Path, *args: str | Path) -> str:
@@ -94,6 +115,19 @@ def test_the_recipe_for_a_view_gives_a_view_that_answers(copy: Path) -> None:
 def test_the_recipe_for_a_query_gives_a_query_that_takes_its_parameter(copy: Path) -> None:
     assert "hi,5e551000" in ask(copy, "sessions_on_branch", "-p", "branch", "main")
     assert "hi" not in ask(copy, "sessions_on_branch", "-p", "branch", "another")
+
+
+def test_the_recipe_for_an_entry_type_gives_a_subtype_and_skips_lines(copy: Path) -> None:
+    assert ask(copy, "SELECT type, subtype FROM events") == "type,subtype\nmood,calm\n"
+    found = ask(copy, "SELECT type, reason FROM line_counts WHERE outcome = 'skipped'")
+    assert found == "type,reason\nheartbeat,heartbeat\n"
+    run(copy, "verify", "--root", copy / "projects")
+
+
+def test_the_recipe_for_a_migration_upgrades_a_database_with_rows(copy: Path) -> None:
+    assert ask(copy, "SELECT text FROM notes") == "text\nhi\n"
+    described = ask(copy, "SELECT description FROM schema_docs WHERE name = 'notes'")
+    assert "Notes about sessions" in described
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
 from ctxdb.query import candidates, guard, vocabulary
-from ctxdb.session.resume import resume_command, shell_word
+from ctxdb.session.captions import resume_command, shell_word
 from lab import lab
 from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
 from world import World
@@ -651,3 +651,48 @@ def test_the_indexes_stay_in_step_when_the_database_is_vacuumed(world: World, fi
         for name in ("turns_fts", "sessions_fts"):
             conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
     assert len(look(world, "lighthouse").groups) == 1
+
+
+def test_a_prompt_that_was_queued_and_taken_back_is_found(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go")
+    session.queue("enqueue", content="drop the kedge anchor")
+    session.queue("popAll", content="drop the kedge anchor")
+    fill(world, files)
+    assert not world.ask("SELECT 1 FROM turns WHERE prompt LIKE '%kedge%'")
+    assert found(world, "kedge anchor") == ["drop the [kedge] [anchor]"]
+    assert not look(world, "kedge", kind="assistant").groups
+    assert not look(world, "kedge", session="0" * 36).groups
+
+
+def test_history_plans_and_todos_are_found(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go")
+    fill(world, files)
+    gone = "99999999-0000-4000-8000-000000000000"
+    world.change(
+        "INSERT INTO history (timestamp, session_id, prompt)"
+        " VALUES ('2026-03-01', ?, 'a lost oar')",
+        gone,
+    )
+    world.change(
+        "INSERT INTO plans (session_id, text, source) VALUES (?, 'caulk the hull', 'file')",
+        session.session,
+    )
+    world.change(
+        "INSERT INTO todos (session_id, subject, status, source)"
+        " VALUES (?, 'scrape barnacles', 'pending', 'file')",
+        session.session,
+    )
+    short = session.session[:8]
+    for words, kind, show in (
+        ("lost oar", "human", "ctxdb query history"),
+        ("caulk", "plan", f"ctxdb query plans --session {short}"),
+        ("barnacles", "todo", f"ctxdb query todos --session {short}"),
+    ):
+        [shown] = sessions_found(world, words, kind=kind)
+        assert [one.hit.kind for one in shown.hits] == [kind]
+        assert [one.show for one in shown.hits] == [show]
+    [shown] = sessions_found(world, "lost oar")
+    assert shown.resume is None
+    assert shown.title == "(its transcript is gone)"

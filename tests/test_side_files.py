@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
@@ -17,8 +19,12 @@ from typing import Any
 import pytest
 
 from builder import BEGAN, CWD, PROJECT, Transcript, World, stamp
+from ctxdb.cli.database_status import read_status
+from ctxdb.config import load
 from ctxdb.ingest import side_files
 from lab import Lab, must_equal
+from live_lab import inside, until
+from world import World as LiveWorld
 
 TODO_COLUMNS = "agent_id, item_id, subject, status, source, turn_id IS NOT NULL"
 
@@ -574,6 +580,50 @@ def test_an_output_behind_a_link_or_no_file_is_not_read(lab: Lab, link: str) -> 
     lab.must_verify()
 
 
+# -- hooks ---------------------------------------------------------------------------------------
+
+
+def test_a_hook_that_has_a_line_and_is_in_the_summary_ran_once(lab: Lab) -> None:
+    file = World().session()
+    file.prompt("go")
+    call = file.tool("Edit", {"file_path": "a"})
+    ran = {"hookEvent": "PostToolUse", "hookName": "PostToolUse:Edit", "toolUseID": call}
+    file.attach(
+        "hook_success", **ran, command="fmt", exitCode=0, durationMs=7, stdout="", stderr=""
+    )
+    blocking = {"blockingError": "no tabs", "command": "tabs.sh"}
+    file.attach("hook_blocking_error", **ran, blockingError=blocking)
+    file.attach("hook_system_message", **ran, content="hello")
+    stop = {"hookEvent": "Stop", "hookName": "Stop", "toolUseID": "stop-1"}
+    file.attach("hook_success", **stop, command="one", exitCode=0, durationMs=3)
+    file.thread(
+        "system",
+        {
+            "subtype": "stop_hook_summary",
+            "hookInfos": [{"command": "one", "durationMs": 9}, {"command": "two"}, "three"],
+            "hookErrors": ["two has failed " + "long " * 1000],
+            "preventedContinuation": True,
+            "toolUseID": "stop-1",
+        },
+    )
+    file.prompt("<progress>")
+    write(lab, file.world)
+    lab.sync()
+    rows = lab.rows(
+        "SELECT event, command, duration_ms, exit_code, blocked, substr(error, 1, 14)"
+        " FROM hook_runs ORDER BY event, command"
+    )
+    assert rows == [
+        ("PostToolUse", "fmt", 7, 0, 0, None),
+        ("PostToolUse", "tabs.sh", None, None, 1, "no tabs"),
+        ("Stop", "one", 3, 0, 1, "two has failed"),
+        ("Stop", "two", None, None, 1, "two has failed"),
+    ]
+    for words in ("tabs", '"two has failed"'):
+        found = f"SELECT count(*) FROM messages_fts WHERE messages_fts MATCH '{words}'"
+        assert lab.rows(found) == [(1,)]
+
+
 # -- bad input -----------------------------------------------------------------------------------
 
 
@@ -723,3 +773,54 @@ def test_full_text_follows_todos_plans_and_history(lab: Lab) -> None:
             conn.execute(
                 f"INSERT INTO {table}_fts({table}_fts, rank) VALUES ('integrity-check', 1)"
             )
+
+
+# -- the daemon, the command line ----------------------------------------------------------------
+
+
+def test_the_daemon_reads_new_and_changed_files(lab: Lab) -> None:
+    session = World().uuid()
+    name = f"todos/{session}-agent-{session}.json"
+    put(lab, name, [todo("x")], at=1)
+    with inside(LiveWorld(lab.root, lab.db)) as daemon:
+        until(lambda: todos(lab, "status") == [("pending",)])
+        put(lab, name, [todo("x", "completed")], at=2)
+        put(lab, "history.jsonl", typed("one", 1))
+        world = World()
+        file = session_with_output(lab, "b1.txt", world)
+        put(lab, f"projects/{PROJECT}/{file.session}/tool-results/b1.txt", b"whole")
+        write(lab, world)
+        until(lambda: todos(lab, "status") == [("completed",)])
+        until(lambda: lab.rows("SELECT result_text FROM tool_uses") == [("whole",)])
+        os.mkfifo(lab.folder / "todos" / f"{session}-agent-fifo.json")
+        daemon.rescan_asked = True
+        daemon.wakeup.set()
+        until(lambda: problems(lab))
+        assert matched(lab) == [("one", None, None)]
+    lab.must_verify()
+
+
+def test_status_names_the_files_that_could_not_be_read(lab: Lab) -> None:
+    put(lab, f"todos/{World().uuid()}-agent-a.json", b"[{")
+    put(lab, "plans/a.md", b"# A")
+    lab.sync()
+    status = read_status(lab.config)
+    assert (status.side_files, status.side_files_unreadable) == (1, 1)
+    text = "\n".join(status.lines())
+    assert "not JSON, or only a part of it" in text
+    assert "-agent-a.json" in text
+    assert "1 plans" in text
+
+
+def test_claude_dir_says_where_the_files_are(lab: Lab, home: Path) -> None:
+    put(lab, "other/plans/a.md", b"# A")
+    put(lab, "plans/b.md", b"# B")
+    words = ["--db", str(lab.db), "sync", "--root", str(lab.root)]
+    command = [sys.executable, "-P", "-m", "ctxdb", *words]
+    subprocess.run([*command, "--claude-dir", str(lab.folder / "other")], check=True)
+    assert lab.rows("SELECT text FROM plans") == [("# A",)]
+    settings = home / ".config/ctxdb/config.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'claude_dirs = ["{lab.folder}"]')
+    config = load(lab.db, environ={"HOME": str(home), "XDG_CONFIG_HOME": str(home / ".config")})
+    assert config.claude_dirs == (str(lab.folder),)

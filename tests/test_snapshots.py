@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import tarfile
+from contextlib import closing
 from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
 
 from builder import Transcript, World, resume, text
+from ctxdb.query.statement import Ask, statement_for
 from lab import lab, told_by
 from real_corpus import CORPUS, HAS_CORPUS
 
@@ -125,3 +128,23 @@ def test_real_backups_belong_to_the_request_they_were_made_for() -> None:
     assert found
     assert all(backup is None or "@v" in backup for _, _, backup, _ in found)
     assert any(prompt for _, _, _, prompt in found)
+
+
+def test_file_history_leaves_snapshots_out_unless_asked() -> None:
+    world = World()
+    main = world.session(version="2.1.250")
+    line = main.prompt("one")
+    snapshot(main, line["uuid"], world.now(), a=(1, "aa@v1"))
+    main.tool("Read", {"file_path": "/home/ada/engine/a.py"}, "x")
+    with lab() as place:
+        for name, data in world.contents().items():
+            place.put(name, data)
+        place.sync()
+        assert place.rows("SELECT operation FROM file_history") == [("read",)]
+        with closing(sqlite3.connect(place.db)) as conn:
+            conn.row_factory = sqlite3.Row
+            for given, expected in (("0", ["read"]), ("1", ["read", "snapshot"])):
+                ask = Ask("file_history", params={"snapshots": given}, since="all")
+                made = statement_for(ask, conn)
+                found = [row["operation"] for row in conn.execute(made.sql, made.values)]
+                assert sorted(found) == expected

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
+import orjson
 import pytest
 
 from ctxdb.demo import write_demo
@@ -105,3 +106,44 @@ def test_new_transcripts_take_as_many_steps_in_a_large_database_as_in_a_small_on
         if count > 1.3 * small[sql] + SLACK and not any(what in sql for what in GROWING)
     ]
     assert not grown, "\n".join(grown)
+
+
+def gateway_session(n: int) -> bytes:
+    """A session of another provider, whose calls are counted from 0."""
+    session = f"5e55a000-0000-4000-8000-{n:012}"
+    said = [
+        ("assistant", {"type": "tool_use", "id": "call_0", "name": "Bash", "input": {}}),
+        ("user", {"type": "tool_result", "tool_use_id": "call_0", "content": f"done {n}"}),
+    ]
+    return b"".join(
+        orjson.dumps(
+            {
+                "type": kind,
+                "uuid": f"0d0d{k:04}-0000-4000-8000-{n:012}",
+                "sessionId": session,
+                "timestamp": f"2026-01-01T{n // 60:02}:{n % 60:02}:0{k}.000Z",
+                "message": {"role": kind, "content": [block]},
+            },
+            option=orjson.OPT_APPEND_NEWLINE,
+        )
+        for k, (kind, block) in enumerate(said)
+    )
+
+
+def test_ids_that_repeat_in_every_session_take_no_more_steps_in_a_large_database(
+    steps: Counter[str],
+) -> None:
+    taken = []
+    for sessions in (5, 100):
+        with lab() as one:
+            for n in range(sessions):
+                one.put(f"p/5e55a000-0000-4000-8000-{n:012}.jsonl", gateway_session(n))
+            one.sync()
+            one.put("p/5e55a000-0000-4000-8000-000000000999.jsonl", gateway_session(999))
+            one.sync()
+            taken.append(sum(n for sql, n in steps.items() if "tool_uses" in sql))
+            assert one.rows("SELECT count(*), sum(status = 'ok') FROM tool_uses") == [
+                (sessions + 1, sessions + 1)
+            ]
+    small, large = taken
+    assert large < small + SLACK

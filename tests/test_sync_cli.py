@@ -38,12 +38,12 @@ SYNC_KEYS = {
     "files", "new_files", "grown_files", "rewritten_files", "rebuilt",
         "renamed_files", "missing_files",
     "unreadable_files", "lines_read", "bad_lines", "bytes_read", "seconds", "missing_roots",
-    "problems",
+    "problems", "side_files",
 }  # fmt: skip
 STATUS_KEYS = {
     "database", "exists", "roots", "bytes_on_disk", "rows", "first_at", "last_at", "files",
     "files_missing", "files_unreadable", "bytes_behind", "bad_lines", "last_read_at",
-    "writer_pid", "daemon", "newer_schema", "problems",
+    "writer_pid", "daemon", "newer_schema", "problems", "side_files", "side_files_unreadable",
 }  # fmt: skip
 
 

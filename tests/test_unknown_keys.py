@@ -11,6 +11,7 @@ import pytest
 from builder import Transcript, World, text, tool_use
 from ctxdb.claude import read_entry
 from ctxdb.claude.extra import MAX_BYTES
+from ctxdb.claude.rebuilt_entry import rebuilt_entry
 from ctxdb.rows import Message
 from lab import told_by
 from real_corpus import CORPUS, HAS_CORPUS
@@ -255,6 +256,13 @@ def test_a_compaction_names_the_last_entry_before_it() -> None:
     )
     assert [(parent, said) for parent, said, _ in found] == [(None, "done")]
     assert "logicalParentUuid" not in (found[0][2] or "")
+
+
+def test_a_compaction_that_is_exported_again_still_names_it() -> None:
+    entry = {"type": "system", "uuid": "b", "subtype": "compact_boundary", "parentUuid": None}
+    record = read({**entry, "logicalParentUuid": "a"})
+    assert rebuilt_entry(record)["logicalParentUuid"] == "a"
+    assert "logicalParentUuid" not in rebuilt_entry(read(entry))
 
 
 def test_progress_of_an_agent_without_an_id_is_known_by_its_call() -> None:

@@ -181,6 +181,12 @@ def test_a_line_that_is_huge_is_compared_too() -> None:
         "DELETE FROM ingest_errors",
         "DELETE FROM events WHERE id = 1",
         "UPDATE events SET session_id = 'x' WHERE id = 1",
+        "UPDATE _message_lines SET block_keys = 'x' WHERE message_id = 5",
+        "UPDATE _message_lines SET owner_flags = owner_flags + 64 WHERE message_id = 5",
+        "DELETE FROM _message_lines WHERE message_id = 5",
+        "UPDATE _copy_lines SET version = 'x'",
+        "UPDATE _event_lines SET nth = nth + 1 WHERE event_id = 1",
+        "UPDATE _tool_results SET file_lines_added = 77",
         (
             "INSERT INTO messages_fts (messages_fts, rowid, text, thinking)"
             " SELECT 'delete', id, text, thinking FROM messages WHERE text IS NOT NULL LIMIT 5"

@@ -157,3 +157,46 @@ def test_human_leaves_out_what_a_program_ran() -> None:
                 assert found[0] == "typed"
             asked = statement_for(Ask("projects_overview", human="yes", columns="turns"), conn)
             assert [row[0] for row in conn.execute(asked.sql, asked.values)] == [1]
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def test_sums_of_time_are_of_work_and_say_what_is_estimated() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("first", timestamp="2026-03-01T09:00:00.000Z")
+    t.reply(text("One."), timestamp="2026-03-01T09:00:30.000Z")
+    t.reply(text("Two."), timestamp="2026-03-01T09:10:30.000Z")  # a gap counts as 60 seconds
+    t.prompt("second", timestamp="2026-03-01T11:00:00.000Z")
+    t.reply(text("Three."), timestamp="2026-03-01T11:30:00.000Z")
+    t.system("turn_duration", durationMs=1_800_000, timestamp="2026-03-01T11:30:00.000Z")
+    with lab() as one:
+        db = stored(one, world)
+        names = "prompt, active_seconds, agent_ms"
+        assert columns(db, "turns_overview", names) == [
+            ("second", 1800.0, 1_800_000),
+            ("first", 60.0, None),
+        ]
+        for view in ("sessions_overview", "projects_overview"):
+            assert columns(db, view, "active_seconds, estimated_seconds") == [(1860.0, 60.0)]
+        assert columns(db, "sessions_overview", "seconds") == [(9000.0,)]
+        day = {"day": "2026-03-01T00:00:00.000Z"}
+        assert answer(db, "day", "prompt, minutes, minutes_estimated", **day) == [
+            ("first", 1.0, 1.0),
+            ("second", 30.0, 0.0),
+        ]
+        assert answer(db, "standup", "hours, hours_estimated") == [(0.5, 0.0)]
+
+
+def test_a_turn_across_midnight_has_on_each_day_the_work_of_that_day() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go", timestamp="2026-03-01T23:59:00.000Z")
+    for at in ("2026-03-01T23:59:30", "2026-03-02T00:00:10", "2026-03-02T00:00:40"):
+        t.reply(text("Yes."), timestamp=f"{at}.000Z")
+    with lab() as one:
+        db = stored(one, world)
+        for day, minutes in (("2026-03-01", 0.0), ("2026-03-02", 0.5)):
+            found = answer(db, "day", "minutes, minutes_estimated", day=f"{day}T00:00:00.000Z")
+            assert found == [(minutes, minutes)]

@@ -64,7 +64,7 @@ tool_uses|tool_uses_result_message_id|52104 1
 tool_uses|tool_uses_failed_session|1701 3
 tool_uses|tool_uses_failed_turn|1701 2
 tool_uses|tool_uses_session_id|52104 17 1
-tool_uses|tool_uses_tool_use_id|52104 1
+tool_uses|tool_uses_tool_use_id|52104 1 1
 tool_uses|tool_uses_turn_id|52104 11 4
 turns|turns_message_id|6323 1
 turns|turns_session_id|6323 2 1 1

@@ -307,7 +307,7 @@ def persisted(world: World, files: dict[str, bytes]) -> None:
             "Preview (first 2KB):\nbeginning\n...\n</persisted-output>",
             {"stdout": "beginning", "stderr": "", "persistedOutputPath": path},
         )
-    files[f"{folder}/whole.txt"] = b"beginning\n[main 5555555] Deep in the output\nend of it\n"
+    files[f"{folder}/whole.txt"] = b"beginning\nmiddle\nend of it\n"
 
 
 def history(world: World, files: dict[str, bytes]) -> None:

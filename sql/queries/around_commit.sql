@@ -28,7 +28,7 @@ SELECT f.timestamp, 'edit', coalesce(f.relative_path, f.path), NULL, '+' || coal
 FROM made c JOIN files_touched f ON f.session_id = c.session_id AND f.timestamp BETWEEN c.since AND c.until
 WHERE f.succeeded = 1 AND f.operation IN ('create', 'write', 'edit', 'notebook_edit', 'delete')
 UNION ALL
-SELECT u.started_at, 'command', u.target, u.status || coalesce(' ' || nullif(u.exit_code, 0), ''), NULL, u.session_id, u.turn_id
+SELECT u.started_at, 'command', coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target), u.status || coalesce(' ' || nullif(u.exit_code, 0), ''), NULL, u.session_id, u.turn_id
 FROM made c JOIN tool_uses u ON u.session_id = c.session_id AND u.started_at BETWEEN c.since AND c.until
 WHERE u.name IN ('Bash', 'PowerShell')
 UNION ALL

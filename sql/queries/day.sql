@@ -36,14 +36,15 @@ done AS MATERIALIZED (
   )
   GROUP BY session_id, turn_id
 ),
--- The time of a turn that was reported and is all on that day; else the gaps between its lines, or between the requests
+-- The time of a turn that is all on that day; else the gaps between the lines of its work, or between the requests
 -- outside of turns, on that day, each counted as at most 60 seconds.
 worked AS MATERIALIZED (
   SELECT d.session_id, d.turn_id, d.at, d.agent_ms IS NULL OR NOT d.is_whole AS is_estimated,
     CASE WHEN d.is_whole THEN d.active_ms WHEN d.turn_id IS NOT NULL THEN (
-      SELECT min(coalesce(d.active_ms, 86400000), sum(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000)))) FROM (
+      SELECT min(coalesce(d.active_ms, 86400000), total(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000)))) FROM (
         SELECT m.timestamp, lag(m.timestamp) OVER (ORDER BY m.timestamp) AS before
         FROM chosen n CROSS JOIN messages m ON m.turn_id = d.turn_id AND m.timestamp >= n.since AND m.timestamp < n.until AND date(m.timestamp, 'localtime') = n.day
+        WHERE m.agent_id IS NOT NULL OR m.kind IN ('assistant', 'synthetic', 'tool_result', 'command_output', 'interruption')
       )
     ) ELSE (
       SELECT sum(min(60000, max(0, (julianday(timestamp) - julianday(before)) * 86400000))) FROM (

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 _MACHINE_CODES = frozenset({5, 6, 8, 10, 11, 13, 14, 15, 26})
 
 
+def error_code(error: BaseException) -> str:
+    """The name of an error for programs, such as no_database."""
+    import re  # rarely needed
+
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+
+
 class CtxdbError(Exception):
     """A failure with a one-line reason; the root of the tree above."""
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from ctxdb.claude.api_errors import error_in_text
 from ctxdb.claude.blocks import block_key, block_keys, images_in
 from ctxdb.claude.extra import extra_of
 from ctxdb.claude.human_text import (
@@ -62,7 +63,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
         record.usage = usage_lines(entry, message)
         record.block_keys = block_key(content[0])
-        record.data = side_data(entry, message, [])
+        record.data = side_data(entry, message, [], _error(record))
         return
     texts: list[str] = []
     thoughts: list[str] = []
@@ -99,7 +100,11 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.results = results or None
     record.usage = usage_lines(entry, message)
     record.block_keys = block_keys(content)
-    record.data = side_data(entry, message, [])
+    record.data = side_data(entry, message, images_in(content), _error(record))
+
+
+def _error(record: Message) -> dict[str, int | str] | None:
+    return error_in_text(record.text) if record.kind == "synthetic" else None
 
 
 def _one_result(

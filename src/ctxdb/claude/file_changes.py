@@ -1,7 +1,8 @@
 """Which file a tool call touches, and how many lines it adds and removes.
 
-The result's structuredPatch is exact and wins; without it (most subagent lines have none) the
-strings of the call are compared; a created file counts its own lines.
+The structuredPatch of a result is exact, so it is used if there is one. Most lines of subagents
+have none: then the old and new texts of the call are compared. All lines of a new file count as
+added.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from ctxdb.claude.values import text_of
 
-# Beyond this many line pairs a diff of the middle is not worth its time: all of it is changed.
+# With more pairs of lines than this a diff takes too long: all lines count as changed.
 MAX_PAIRS = 4_000_000
 
 _OPERATIONS = {
@@ -29,12 +30,12 @@ FileCall = tuple[str | None, str, int | None, int | None]
 
 
 def line_count(text: str) -> int:
-    """Lines of a text; a last line without newline counts."""
+    """The number of lines in a text. A last line without a newline counts."""
     return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
 
 
-def line_diff(old: str, new: str) -> tuple[int, int]:
-    """(added, removed) lines between two texts."""
+def changed_lines(old: str, new: str) -> tuple[int, int]:
+    """How many lines were added and removed between two texts."""
     before = old.split("\n")
     after = new.split("\n")
     if before[-1] == "":
@@ -63,12 +64,12 @@ def line_diff(old: str, new: str) -> tuple[int, int]:
 def _edit_lines(edit: dict[str, Any]) -> tuple[int, int] | None:
     old, new = edit.get("old_string"), edit.get("new_string")
     if type(old) is str and type(new) is str:
-        return line_diff(old, new)
+        return changed_lines(old, new)
     return None
 
 
 def call_file(name: str, fields: dict[str, Any]) -> FileCall | tuple[()]:
-    """(path, operation, lines added, lines removed) by the call alone; () if it touches no file."""
+    """(path, operation, lines added, lines removed) from the call; () if it touches no file."""
     operation = _OPERATIONS.get(name)
     if operation is None:
         return ()
@@ -76,7 +77,7 @@ def call_file(name: str, fields: dict[str, Any]) -> FileCall | tuple[()]:
     path = path or text_of(fields.get("path"))
     if name == "Write":
         content = fields.get("content")
-        # Lines of the whole text: they count only where the result says that the file is new.
+        # All lines of the text. They count only if the result says that the file is new.
         return path, operation, line_count(content) if type(content) is str else None, 0
     if name == "Edit":
         lines = _edit_lines(fields)
@@ -114,7 +115,7 @@ _CREATED = ("File created successfully", "New file created")
 def result_file(
     detail: dict[str, Any], text: str
 ) -> tuple[str | None, str | None, int | None, int | None]:
-    """(path, operation, lines added, lines removed), as a good result says them."""
+    """(path, operation, lines added, lines removed) from a result without an error."""
     path = text_of(detail.get("filePath"))
     operation: str | None = None
     lines = _patch_lines(detail.get("structuredPatch"))
@@ -128,6 +129,6 @@ def result_file(
         operation = "write"
         content, original = detail.get("content"), detail.get("originalFile")
         if lines is None and type(content) is str and type(original) is str:
-            lines = line_diff(original, content)
+            lines = changed_lines(original, content)
     added, removed = lines or (None, None)
     return path, operation, added, removed

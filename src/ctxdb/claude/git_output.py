@@ -79,7 +79,7 @@ def git_from_text(
 
 
 def with_printed(reported: list[GitOp], printed: list[GitOp]) -> list[GitOp]:
-    """What is reported, and of what was printed that which says more.
+    """The reported operations, and those printed ones that say more.
 
     A report names one commit at most, and no subject. Of pushes and pull requests, the report says
     everything.
@@ -106,7 +106,7 @@ def _same_sha(one: str | None, other: str | None) -> bool:
 
 
 def _printed_commits(output: str) -> list[GitOp]:
-    """The commits that git tells of, each once."""
+    """The commits that git printed, each once."""
     found: dict[str, GitOp] = {}
     for match in _COMMIT.finditer(output):
         branch, sha, subject = match.groups()

@@ -1,7 +1,7 @@
-"""Telling a person's words from the machine's.
+"""Tell what a person typed from what a program wrote into a user line.
 
-`userType` is always external and says nothing, so the text itself decides: Claude Code writes its
-own messages into user lines behind tags, and IDEs put blocks of context before what was typed.
+The key `userType` is always `external` and does not help, so the text itself decides: Claude Code
+begins its own messages with a tag, and IDEs put blocks of context before what was typed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _IDE = re.compile(r"\s*<(ide_\w+)>.*?(?:</\1>\s*|\Z)", re.DOTALL)
 
 
 def kind_of_text(text: str) -> str:
-    """What sort of message a user text is, by how it begins: `human` unless a tag says else."""
+    """The kind of message that a user text is, by how it begins: `human` if no tag matches."""
     head = text.lstrip()
     if head[:1] in "<[CA":
         for prefix, kind in _LEADING:
@@ -57,7 +57,7 @@ def is_caveat(kind: str, text: str | None) -> bool:
 
 
 def without_ide(text: str) -> str:
-    """The text without the blocks an IDE put before it."""
+    """The text without the blocks that an IDE put before it."""
     at = 0
     while match := _IDE.match(text, at):
         at = match.end()
@@ -65,9 +65,9 @@ def without_ide(text: str) -> str:
 
 
 def _inside(text: str, tag: str, *, closed: bool = True) -> str | None:
-    """What stands in the first such tag; one that must not be closed may go on to the end.
+    """The text in the first such tag. If `closed` is False, it may go on to the end of the text.
 
-    Not by a regular expression: one would look for the end again from every beginning.
+    No regular expression is used: it would search for the end again from every opening tag.
     """
     begin = text.find(f"<{tag}>")
     if begin < 0:
@@ -80,7 +80,7 @@ def _inside(text: str, tag: str, *, closed: bool = True) -> str | None:
 
 
 def command_text(text: str) -> str:
-    """`/name args` of a slash command's tags."""
+    """The slash command that the tags describe, as `/name args`."""
     name = _inside(text, "command-name")
     if name is None:
         name = _inside(text, "command-message")
@@ -160,7 +160,7 @@ def user_kind(entry: dict[str, Any], content: Any, *, in_agent: bool) -> tuple[s
     if not kind:
         return "meta", ""
     if in_agent:
-        # A teammate is asked behind a tag: what begins an agent's thread is its prompt.
+        # The first message of an agent's thread is its prompt, even if it begins with a tag.
         begins = entry.get("parentUuid") is None
         return "agent_prompt" if begins or kind == "human" else kind, ""
     if kind in ("human", "command", "shell"):
@@ -171,7 +171,7 @@ def user_kind(entry: dict[str, Any], content: Any, *, in_agent: bool) -> tuple[s
 
 
 def turn_kind(kind: str, prompt: str, source: Any, *, queued: bool) -> str:
-    """Kind of the turn a human message begins."""
+    """The kind of turn that a human message begins."""
     if kind in ("shell", "plan"):
         return kind
     if kind == "command" or (queued and prompt.startswith("/")):

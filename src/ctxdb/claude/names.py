@@ -38,6 +38,10 @@ STARTS_AGENTS = (AGENT, WORKFLOW)
 BASH = "Bash"
 SHELLS = (BASH, "PowerShell")
 QUESTION = "AskUserQuestion"
+TODO_WRITE = "TodoWrite"
+TASK_CREATE = "TaskCreate"
+EXIT_PLAN_MODE = "ExitPlanMode"
+LIST_TOOLS = (TODO_WRITE, TASK_CREATE, "TaskUpdate", EXIT_PLAN_MODE)
 
 # The model of replies that the client wrote itself: messages.model.
 SYNTHETIC_MODEL = "<synthetic>"

@@ -23,6 +23,8 @@ def rebuilt_entry(message: Message) -> dict[str, Any]:
         "uuid": message.uuid,
         "timestamp": message.timestamp,
     }
+    if message.logical_parent_uuid is not None:
+        entry["logicalParentUuid"] = message.logical_parent_uuid
     # A sidechain of version 1.0 has no id of its own: ctxdb has made one.
     if message.agent_id is not None and not message.agent_id.startswith("side-"):
         entry["agentId"] = message.agent_id

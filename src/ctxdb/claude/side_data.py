@@ -1,7 +1,7 @@
-"""The rest of an entry: side data of threaded lines, attachments, system lines and events.
+"""Read the parts of an entry that have no column: side data, attachments, system lines, events.
 
-`messages.data` keeps what a view may need, as JSON; injected context that repeats in every session
-(skill listings, tool lists, reminders) keeps its size, not its text.
+`messages.data` keeps as JSON what a view may need. Of context that the client adds to every session
+(lists of skills and tools, reminders), only the size is kept.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _ENVELOPE = frozenset(
         "version",
     )
 )
-# Attachments whose text is a person's, a hook's complaint or a file: kept and searchable.
+# Attachments whose text is kept and searchable: from a person, from a failed hook, or of a file.
 _TEXT_KEYS: dict[str, tuple[str, ...]] = {
     "queued_command": ("prompt",),
     "hook_blocking_error": ("blockingError", "content", "stderr"),
@@ -81,12 +81,16 @@ _TEXT_KEYS: dict[str, tuple[str, ...]] = {
 
 
 def side_data(
-    entry: dict[str, Any], message: dict[str, Any], images: list[dict[str, Any]]
+    entry: dict[str, Any],
+    message: dict[str, Any],
+    images: list[dict[str, Any]],
+    error: dict[str, int | str] | None = None,
 ) -> str | None:
-    """JSON for messages.data of a user or assistant line."""
+    """JSON for messages.data of a user or assistant line; `error` is what its text names."""
     usage = dict_of(message.get("usage"))
     if (
         not images
+        and error is None
         and _KEPT.isdisjoint(entry)
         and _KEPT_OF_MESSAGE.isdisjoint(message)
         and _KEPT_OF_USAGE.isdisjoint(usage)
@@ -99,12 +103,17 @@ def side_data(
         if message.get(key):
             kept[key] = message[key]
     kept |= {key: usage[key] for key in _KEPT_OF_USAGE.intersection(usage)}
+    if error is not None:
+        kept["errorInText"] = error
     return dump(shrink(dict(sorted(kept.items())))) if kept else None
 
 
 def system_parts(entry: dict[str, Any]) -> tuple[str | None, str | None]:
     """(text, data) of a system line."""
     text = content_text(entry.get("content")) or None
+    errors = entry.get("hookErrors")
+    if text is None and errors and type(errors) is list:  # of stop hooks: so they can be found
+        text = "\n\n".join(error for error in errors if type(error) is str) or None
     kept = {
         key: value
         for key, value in entry.items()
@@ -145,6 +154,10 @@ def attachment_parts(
         kept[key] = (
             _sized(value) if key in ("content", "text", "addedLines", "addedBlocks") else value
         )
+    if subtype == "hook_blocking_error" and "command" not in kept:
+        command = text_of(dict_of(attachment.get("blockingError")).get("command"))
+        if command is not None:
+            kept["command"] = command
     if used and text:
         kept["bytes"] = byte_length(text)
     mention = None
@@ -162,7 +175,7 @@ def attachment_parts(
 
 
 def _sized(value: Any) -> Any:
-    """The size of injected text in place of the text."""
+    """The size of a text that the client added, instead of the text."""
     if type(value) is str:
         return {"bytes": byte_length(value)}
     if type(value) in (list, dict):
@@ -197,7 +210,7 @@ def snapshots_of(entry: dict[str, Any]) -> list[Snapshot] | None:
 
 
 def _without_private(value: Any) -> Any:
-    """The value without account ids, however deep they stand."""
+    """The value without account ids, at any depth."""
     if type(value) is dict:
         return {k: _without_private(v) for k, v in value.items() if k not in PRIVATE}
     if type(value) is list:
@@ -209,7 +222,7 @@ _SUBTYPES = ("subtype", "operation", "mode", "permissionMode")
 
 
 def event_record(entry: dict[str, Any], start: int, length: int, hashed: int) -> Event:
-    """Any entry that is not part of the thread, kept whole but for account ids."""
+    """An entry that is not part of the thread. All of it is kept, except account ids."""
     what = entry.get("type")
     name = what if type(what) is str else None
     snapshot = dict_of(entry.get("snapshot"))

@@ -1,6 +1,6 @@
 """Small files beside transcripts: meta.json of an agent, sessions-index.json of a project folder.
 
-Hints only: they may be missing, stale or broken, and then nothing is known from them.
+They are only hints: a file may be missing, old or broken, and then it says nothing.
 """
 
 from __future__ import annotations

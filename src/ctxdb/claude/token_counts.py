@@ -1,7 +1,6 @@
 """Token counts of one assistant line (docs/costs.md R0, R2, R6, R7, R10).
 
-A line only tells what it knows; which line of a request wins is decided over all of them, in the
-`settle`.
+Each line is read alone. `rules/requests.py` decides which of the lines of a request counts.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from typing import Any
 from ctxdb.claude.values import float_of, int_of, text_of
 from ctxdb.rows import UsageLine
 
-MAX_COUNT = 2_000_000  # tokens; more in one request is a fault of the writer
+MAX_COUNT = 2_000_000  # tokens; a request cannot have more, so a larger number is wrong
 
 
 def count(value: Any) -> int:
-    """A token counter: an integer between 0 and MAX_COUNT whatever is written."""
+    """A token count: an integer from 0 to MAX_COUNT for any value."""
     if type(value) is int:
         return value if 0 <= value <= MAX_COUNT else (0 if value < 0 else MAX_COUNT)
     if type(value) is float and value > MAX_COUNT:  # an integer beyond 64 bits is read as a float
@@ -44,7 +43,7 @@ def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
 
 
 def request_key(session: str | None, message: str, request: str | None, at: str | None) -> str:
-    """What makes a request one request (R2); without a message id it is the line's own entry.
+    """The key of a request (R2): lines with the same key report the same request.
 
     The message id comes first, so that all requests of a message are found by their beginning.
     """

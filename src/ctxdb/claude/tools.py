@@ -1,7 +1,7 @@
-"""Tool calls and tool results: names, targets, outcomes.
+"""Read tool calls and tool results: their names, targets and outcomes.
 
 A call and its result are on different lines, often in different files, so each is read alone here.
-What needs both (exit code 0, duration, the file that was touched) follows in rules/calls.py.
+rules/calls.py derives what needs both: exit code 0, duration, the file that was touched.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import orjson
 
 from ctxdb.claude.file_changes import call_file, result_file
 from ctxdb.claude.git_output import git_operations
+from ctxdb.claude.plan_lines import plan_heading
 from ctxdb.claude.result_data import result_data, server_result_text
 from ctxdb.claude.values import (
     base64_size,
@@ -26,7 +27,7 @@ from ctxdb.claude.values import (
 )
 from ctxdb.rows import AgentFact, ToolUse
 
-# Names that Claude Code has changed since; the value is today's.
+# Old names of tools, and the names they have today.
 RENAMED = {
     "View": "Read",
     "LSTool": "LS",
@@ -35,7 +36,7 @@ RENAMED = {
     "KillBash": "TaskStop",
     "KillShell": "TaskStop",
 }
-# Where a tool's input says what it is about, most telling first; other tools: the first of these.
+# Which key of a tool's input says what the call is about, the best one first.
 _TARGETS: dict[str, tuple[str, ...]] = {
     "Bash": ("command",),
     "PowerShell": ("command",),
@@ -46,6 +47,7 @@ _TARGETS: dict[str, tuple[str, ...]] = {
     "Agent": ("description", "prompt"),
     "Skill": ("skill", "command"),
     "LS": ("path",),
+    "TaskCreate": ("subject",),
 }
 _ANY_TARGET = (
     "file_path",
@@ -77,16 +79,29 @@ _REJECTED = (
     "User rejected tool use",
 )
 _INTERRUPTED = ("[Request interrupted", "Permission prompt was aborted")
-# What Bash and Agent say of what goes on in the background; agents' files seldom have more than it.
+# How the results of Bash and Agent begin if they go on in the background. Agents' files seldom say
+# it in any other way.
 _IN_BACKGROUND = "Command running in background with ID: "
 _LAUNCHED = re.compile(r"Async agent launched successfully\.?\s+agentId: (\w+)")
 _EXIT_CODE = re.compile(r"(?:Error: )?Exit code (-?\d{1,10})\b")
 _PERSISTED = re.compile(r"Full output saved to: (\S[^\n]*)")
 _NO_FIELDS: dict[str, Any] = {}
+MAX_TARGET = 300  # characters: what a list can show; the whole of it is in the input
+_FOLDED = 10 * MAX_TARGET  # characters to make a line of: few have as much white space
 
 
 def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
-    """The one thing a person would look for."""
+    """What a person would look for in a call, in one line: the command, the path, the pattern."""
+    found = _target(name, tool_input)
+    if name == "ExitPlanMode" and found:
+        found = plan_heading(found)
+    if found is None or (len(found) <= MAX_TARGET and found.isprintable()):
+        return found
+    words = " ".join(found[:_FOLDED].split())
+    return words[:MAX_TARGET] or None
+
+
+def _target(name: str, tool_input: dict[str, Any]) -> str | None:
     for key in _TARGETS.get(name, ()):
         if found := text_of(tool_input.get(key)):
             return found
@@ -103,7 +118,7 @@ def target_of(name: str, tool_input: dict[str, Any]) -> str | None:
 
 
 def read_call(block: dict[str, Any]) -> ToolUse | None:
-    """A tool_use or server_tool_use block; None when it has no id to be known by."""
+    """Read a tool_use or server_tool_use block; None if it has no id."""
     tool_use_id = text_of(block.get("id"))
     if tool_use_id is None:
         return None
@@ -196,7 +211,7 @@ def exit_code_in(text: str) -> int | None:
 
 
 def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | None:
-    """A tool_result block with the line's toolUseResult; None when it names no call."""
+    """Read a tool_result block with the line's toolUseResult; None if it names no call."""
     tool_use_id = text_of(block.get("tool_use_id"))
     if tool_use_id is None:
         return None
@@ -243,9 +258,9 @@ def read_result(block: dict[str, Any], detail: Any, denial: Any) -> ToolUse | No
 
 
 def result_facts(result: ToolUse, detail: Any, at: str) -> list[AgentFact] | None:
-    """What a result says of the agents it started, in its toolUseResult or, without one, in words.
+    """Facts about the agents that a call started, from its toolUseResult or else from its text.
 
-    Any tool can print these words: they tell of an agent that is known, and make none.
+    Any tool can print such a text. So it adds facts to a known agent, but never adds an agent.
     """
     tool_use_id = result.tool_use_id
     if type(detail) is not dict:
@@ -309,14 +324,14 @@ _ENDED = {
     "failed": "failed",
     "killed": "failed",
     "error": "failed",
-    "stopped": "failed",  # its process ended before it did: one notice tells of all of these
+    "stopped": "failed",  # its process ended; one notice names all such agents
 }
 
 
 def notice_facts(text: str | None, at: str) -> list[AgentFact] | None:
-    """Ends of agents, as notifications tell them.
+    """Facts about agents that have ended, from notifications.
 
-    Other background tasks look alike: the store takes a notice only for an agent it knows.
+    Notices of other background tasks look the same, so a notice counts only for a known agent.
     """
     if text is None or "-notification>" not in text:
         return None
@@ -325,7 +340,7 @@ def notice_facts(text: str | None, at: str) -> list[AgentFact] | None:
         body = notice.group(1)
         found = _NOTICE_ID.search(body)
         names: list[str] = []
-        while found is not None:  # those that stand together: a result may quote others
+        while found is not None:  # only ids that follow each other: a result may quote others
             names.append(found.group(1).strip())
             found = _NOTICE_ID.match(body, found.end())
         status = _NOTICE_STATUS.search(body)

@@ -1,4 +1,4 @@
-"""Reading values that may be of any type: the input is never trusted, and never raises."""
+"""Read values that may be of any type. No input makes these functions raise."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctxdb.files.parse import tame
 _dumps = orjson.dumps
 
 MAX_INT = 2**63 - 1
-# Longer strings in side data are noise to a view: only their size is kept.
+# Of longer strings in side data only the size is kept: no view shows them.
 LONG_TEXT = 2_000
 LONG_LIST = 200
 BASE64_CUT = "ctxdb-cut-base64:"
@@ -26,14 +26,14 @@ def text_of(value: Any) -> str | None:
 
 
 def time_of(value: Any) -> str | None:
-    """The value if it is a time: in UTC, as Claude Code writes it, for times compare as texts."""
+    """The value if it is a time, in UTC as Claude Code writes it: so texts compare as times."""
     if type(value) is not str or not value:
         return None
     return value if value[-1] == "Z" else _in_utc(value)
 
 
 def _in_utc(text: str) -> str:
-    """Other programs write `+02:00`; what names no zone, or is no time, stays as it is."""
+    """The time in UTC. Other programs write `+02:00`. Anything else stays as it is."""
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
@@ -66,7 +66,7 @@ def float_of(value: Any) -> float | None:
 
 
 def dump(value: Any) -> str:
-    """JSON text; integers beyond 64 bits and other oddities fall back to their text."""
+    """The value as JSON. What orjson refuses, such as integers beyond 64 bits, is changed."""
     try:
         return _dumps(value, str).decode()
     except (TypeError, ValueError, RecursionError):
@@ -82,14 +82,14 @@ def dump_without_base64(value: Any) -> str:
 
 
 def _cut(match: re.Match[str]) -> str:
-    """The note in place of a run. Behind a backslash it may begin with letters of an escape."""
+    """The note that replaces a run of base64. After a backslash, the letters of an escape stay."""
     run = match.group()
     kept = 5 if match.start() and match.string[match.start() - 1] == "\\" else 0
     return f"{run[:kept]}{BASE64_CUT}{len(run) - kept}"
 
 
 def base64_size(data: Any) -> int | None:
-    """Bytes behind a base64 string, also where the reader has cut it out already."""
+    """How many bytes a base64 string encodes, also if it was cut out when the line was read."""
     if type(data) is not str:
         return None
     if data.startswith(BASE64_CUT) and data[len(BASE64_CUT) :].isdigit():
@@ -98,12 +98,12 @@ def base64_size(data: Any) -> int | None:
 
 
 def byte_length(text: str) -> int:
-    """Length in UTF-8."""
+    """The length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def shrink(value: Any, limit: int = LONG_TEXT) -> Any:
-    """The value with long strings replaced by their size, and ends of long lists by theirs."""
+    """The value with the size in place of each long string, and of the rest of each long list."""
     if type(value) is str:
         return value if len(value) <= limit else {"bytes": byte_length(value)}
     if type(value) is dict:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ctxdb.cli.declare import Context, Option
+from ctxdb.cli.shared_options import AsJson
 from ctxdb.output import say
 
 if TYPE_CHECKING:
@@ -23,6 +24,16 @@ def _place(*, project: bool) -> Place:
     return project_place(Path.cwd()) if project else user_place(os.environ)
 
 
+def _print(done: list[str], *, as_json: bool) -> None:
+    if as_json:
+        import json
+
+        say(json.dumps({"done": done}))
+        return
+    for line in done:
+        say(line)
+
+
 def install(
     _ctx: Context,
     *,
@@ -33,6 +44,7 @@ def install(
     print_: Annotated[
         bool, Option("--print", help="Print the skill and the MCP settings; change nothing.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Teach Claude Code to ask its own history: a skill and the MCP server.
 
@@ -51,11 +63,10 @@ def install(
         say(agent.SKILL.read_text(encoding="utf-8"))
         say((agent.PLUGIN / ".mcp.json").read_text(encoding="utf-8"))
         return
-    for line in agent.install(_place(project=project), statusline=statusline):
-        say(line)
+    _print(agent.install(_place(project=project), statusline=statusline), as_json=as_json)
 
 
-def uninstall(_ctx: Context, *, project: InProject = False) -> None:
+def uninstall(_ctx: Context, *, project: InProject = False, as_json: AsJson = False) -> None:
     """Take away what `ctxdb agent install` has put there.
 
     \b
@@ -64,5 +75,4 @@ def uninstall(_ctx: Context, *, project: InProject = False) -> None:
     """
     from ctxdb.agent import install as agent
 
-    for line in agent.uninstall(_place(project=project)):
-        say(line)
+    _print(agent.uninstall(_place(project=project)), as_json=as_json)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ctxdb.cli.declare import Context, Option
-from ctxdb.cli.shared_options import AsJson
+from ctxdb.cli.shared_options import AsJson, ClaudeDirs
 from ctxdb.config import Config, load
 from ctxdb.errors import CtxdbError
 from ctxdb.escape import printable
@@ -28,6 +28,7 @@ WatchRoots = Annotated[
 def watch(
     ctx: Context,
     root: WatchRoots = None,
+    claude_dir: ClaudeDirs = None,
     *,
     wait: Annotated[bool, Option("--wait", help="Wait if another process is writing.")] = False,
 ) -> int:
@@ -48,7 +49,7 @@ def watch(
 
     announcement = Announcement()
     try:
-        config = load(ctx.db, root)
+        config = load(ctx.db, root, claude_dirs=claude_dir)
         stream = None if announcement.is_detached else sys.stderr
         daemon = Daemon(
             config,
@@ -67,7 +68,7 @@ def watch(
     return code
 
 
-def start(ctx: Context, root: WatchRoots = None) -> None:
+def start(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None) -> None:
     """Start the daemon in the background.
 
     It runs until it is stopped or the machine is. The command returns when the daemon is ready.
@@ -80,8 +81,10 @@ def start(ctx: Context, root: WatchRoots = None) -> None:
     """
     from ctxdb.daemon import process
 
-    config = load(ctx.db, root)
-    pid = process.start(config.db_path, _given_roots(config, root))
+    config = load(ctx.db, root, claude_dirs=claude_dir)
+    pid = process.start(
+        config.db_path, _given_roots(config, root), _given_claude_dirs(config, claude_dir)
+    )
     note(f"Watching, as process {pid}: {', '.join(config.roots)}")
 
 
@@ -98,7 +101,7 @@ def stop(ctx: Context) -> None:
     note("No daemon is running." if pid is None else f"Stopped process {pid}.")
 
 
-def restart(ctx: Context, root: WatchRoots = None) -> None:
+def restart(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None) -> None:
     """Stop the daemon, if it is running, and start it again.
 
     Without --root it watches the folders that it was started with, or those of the configuration.
@@ -110,7 +113,7 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
     from ctxdb.daemon import process
     from ctxdb.daemon_health import read
 
-    config = load(ctx.db, root)
+    config = load(ctx.db, root, claude_dirs=claude_dir)
     last = read(config.db_path)
     roots = _given_roots(config, root)
     if last is not None and not last.was_stopped and not root:
@@ -118,7 +121,7 @@ def restart(ctx: Context, root: WatchRoots = None) -> None:
         before = last.roots if last.given_roots is None else last.given_roots
         roots = before or roots
     process.stop(config.db_path)
-    pid = process.start(config.db_path, roots)
+    pid = process.start(config.db_path, roots, _given_claude_dirs(config, claude_dir))
     note(f"Watching, as process {pid}: {', '.join(roots or config.roots)}")
 
 
@@ -168,6 +171,7 @@ def logs(
 def install(
     ctx: Context,
     root: WatchRoots = None,
+    claude_dir: ClaudeDirs = None,
     *,
     show_only: Annotated[
         bool, Option("--print", help="Print the file that would be written, and change nothing.")
@@ -182,8 +186,12 @@ def install(
     """
     from ctxdb.daemon import process, service
 
-    config = load(ctx.db, root)
-    login_service = service.service_for(config.db_path, _given_roots(config, root))
+    config = load(ctx.db, root, claude_dirs=claude_dir)
+    login_service = service.service_for(
+        config.db_path,
+        _given_roots(config, root),
+        claude_dirs=_given_claude_dirs(config, claude_dir),
+    )
     if show_only:
         say(login_service.text.rstrip("\n"))
         return
@@ -209,3 +217,8 @@ def uninstall(ctx: Context) -> None:
 def _given_roots(config: Config, root: list[Path] | None) -> list[str]:
     """The roots of this command line or its environment; the daemon reads those of the config."""
     return list(config.roots) if root or os.environ.get("CLAUDE_CONFIG_DIR") else []
+
+
+def _given_claude_dirs(config: Config, claude_dir: list[Path] | None) -> tuple[str, ...]:
+    """The folders of this command line; the daemon reads those of the configuration itself."""
+    return config.claude_dirs if claude_dir else ()

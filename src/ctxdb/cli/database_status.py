@@ -30,6 +30,9 @@ COUNTED = (
     "agents",
     "usage",
     "events",
+    "todos",
+    "plans",
+    "history",
 )
 SHOWN_PROBLEMS = 8
 
@@ -50,19 +53,22 @@ class DatabaseStatus:
     files_unreadable: int = 0
     bytes_behind: int = 0
     bad_lines: int = 0
+    side_files: int = 0  # files beside the transcripts that were read: to-dos, plans, history ...
+    side_files_unreadable: int = 0
     last_read_at: str | None = None
     writer_pid: int | None = None
     daemon: DaemonReport | None = None
     newer_schema: list[str] = field(default_factory=list)
     problems: list[dict[str, object]] = field(default_factory=list)
-    # These two are for people only, and not in as_dict().
+    # These are for people only, and not in as_dict().
     more_problems: int = 0
+    more_side_problems: int = 0
     repaired: dict[str, int] = field(default_factory=dict)  # lines by what had to be repaired
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data with stable names."""
         found = asdict(self) | {"daemon": self.daemon.as_dict() if self.daemon else None}
-        for name in ("more_problems", "repaired"):
+        for name in ("more_problems", "more_side_problems", "repaired"):
             del found[name]
         return found
 
@@ -92,22 +98,32 @@ class DatabaseStatus:
             yield f"{lead:<12} {n:>{width},} {names.get(table, table)}"
         kept = f", {self.files_missing:,} deleted since (kept here)" if self.files_missing else ""
         yield f"Transcripts  {self.files:,} files{kept}"
+        if self.side_files:
+            yield f"Beside them  {self.side_files:,} files (to-dos, plans, history, saved outputs)"
         behind = human_bytes(self.bytes_behind) if self.bytes_behind else "nothing"
         yield f"Behind       {behind}; last read {day_and_time(self.last_read_at) or 'never'}"
         if self.daemon is not None:
             yield from self.daemon.lines()
         if self.writer_pid is not None and not (self.daemon and self.daemon.running):
             yield f"Writer       process {self.writer_pid} is writing now"
-        if self.bad_lines or self.files_unreadable:
+        yield from self._problem_lines()
+
+    def _problem_lines(self) -> Iterator[str]:
+        if self.bad_lines or self.files_unreadable or self.side_files_unreadable:
+            beside = ""
+            if self.side_files_unreadable:
+                beside = f", {self.side_files_unreadable:,} beside the transcripts"
             yield (
                 f"Problems     {self.bad_lines:,} unreadable lines,"
-                f" {self.files_unreadable:,} unreadable files"
+                f" {self.files_unreadable:,} unreadable files{beside}"
             )
         for problem in self.problems:
             place = "" if problem["byte_start"] is None else f" at byte {problem['byte_start']}"
             yield f"             {problem['reason']}: {problem['path']}{place}"
         if self.more_problems:
             yield f"             ... and {self.more_problems:,} more: `ctxdb query ingest_errors`"
+        if self.more_side_problems:
+            yield f"             ... and {self.more_side_problems:,} more beside the transcripts"
         if self.repaired:
             lines = counted(sum(self.repaired.values()), "line")
             yield f"Repaired     {lines} had to be repaired ({', '.join(self.repaired)})"
@@ -165,6 +181,7 @@ def _read_tables(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
     ]
     (found,) = conn.execute(f"SELECT count(*) FROM ingest_errors e WHERE {is_bad}").fetchone()
     status.more_problems = found - len(status.problems)
+    _read_side_files(conn, status)
     status.repaired = dict(
         conn.execute(
             f"SELECT e.reason, count(*) FROM ingest_errors e WHERE NOT {is_bad} GROUP BY 1"
@@ -172,6 +189,23 @@ def _read_tables(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
         )
     )
     conn.execute("COMMIT")
+
+
+def _read_side_files(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
+    """Files beside the transcripts, and what is wrong with them."""
+    (status.side_files, unreadable) = conn.execute(
+        "SELECT sum(read_at IS NOT NULL AND state <> 'unreadable'), count(problem) FROM _side_files"
+    ).fetchone()
+    status.side_files, status.side_files_unreadable = status.side_files or 0, unreadable
+    shown = conn.execute(
+        "SELECT path, problem FROM _side_files WHERE problem IS NOT NULL"
+        " ORDER BY read_at DESC, path LIMIT ?",
+        (SHOWN_PROBLEMS,),
+    ).fetchall()
+    status.problems += [
+        {"path": path, "byte_start": None, "reason": problem} for path, problem in shown
+    ]
+    status.more_side_problems = unreadable - len(shown)
 
 
 def _bytes_behind(conn: sqlite3.Connection, config: Config) -> int:

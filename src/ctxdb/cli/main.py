@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, TextIO
 from ctxdb.cli import PAIR_FLAGS, with_default_command
 from ctxdb.cli.declare import join_pairs
 from ctxdb.cli.plain_command_line import parse_plain
-from ctxdb.errors import CtxdbError, is_of_the_machine
+from ctxdb.errors import CtxdbError, UsageError, error_code, is_of_the_machine
 from ctxdb.escape import printable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main() -> NoReturn:
         code = _run(sys.argv[1:])
         sys.stdout.flush()
     except CtxdbError as e:
-        fail(str(e), e.exit_code)
+        fail(str(e), e.exit_code, error_code(e))
     except BrokenPipeError:
         sys.exit(PIPE_CLOSED)
     except KeyboardInterrupt:
@@ -86,8 +86,11 @@ def _run(words: list[str]) -> int:
         return command.run()
     from ctxdb.cli.typer_app import app
 
+    is_plain = not wants_json(words)  # else Typer raises what it would print
     try:
-        app(join_pairs(with_default_command(words), PAIR_FLAGS))
+        code = app(join_pairs(with_default_command(words), PAIR_FLAGS), standalone_mode=is_plain)
+        if not is_plain:
+            return int(code or 0)
     except SystemExit as e:  # Typer returns in this way
         if isinstance(e.__context__, BrokenPipeError):  # Typer reports it as a failure
             raise e.__context__ from None
@@ -97,12 +100,32 @@ def _run(words: list[str]) -> int:
         if not isinstance(code, int) or isinstance(e.__context__, CtxdbError):
             raise
         return code
+    except Exception as e:
+        message = getattr(e, "format_message", None)  # of Typer: wrong usage
+        if message is None:
+            raise
+        raise UsageError(" ".join(message().split())) from None
     return 0
 
 
-def fail(reason: str, exit_code: int = 1) -> NoReturn:
+def wants_json(words: list[str]) -> bool:
+    """Whether a command line asks for JSON, and so for errors as JSON."""
+    flags = words[: words.index("--")] if "--" in words else words
+    text = " ".join(flags)
+    return "--json" in flags or any(
+        f"{flag}json" in text for flag in ("--format=", "--format ", "-f ")
+    )
+
+
+def fail(reason: str, exit_code: int = 1, code: str = "ctxdb_error") -> NoReturn:
     """Print the reason in one line, and exit."""
+    line = f"Error: {printable(reason)}"
+    if wants_json(sys.argv[1:]):
+        from json import dumps
+
+        message, _, hint = reason.partition("; ")
+        line = dumps({"error": {"code": code, "message": message, "hint": hint or None}})
     with suppress(OSError):  # the exit code reports the failure, too
-        sys.stderr.write(f"Error: {printable(reason)}\n")
+        sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
     sys.exit(exit_code)

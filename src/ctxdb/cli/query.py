@@ -6,7 +6,7 @@ import sys
 from typing import Annotated, Literal
 
 from ctxdb.cli.declare import Argument, Context, Option
-from ctxdb.cli.shared_options import Human, Model, NoSync, Project, Session, Since, Until
+from ctxdb.cli.shared_options import AsJson, Human, Model, NoSync, Project, Session, Since, Until
 from ctxdb.errors import UsageError
 
 Format = Literal["table", "json", "jsonl", "csv", "md"]
@@ -85,6 +85,7 @@ def query(
         bool,
         Option("--raw", help="Write CSV cells exactly as stored, formulas included."),
     ] = False,
+    as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
     """Answer a question from the database: a view, a canned query or read-only SQL.
@@ -106,6 +107,8 @@ def query(
       ctxdb query standup
       ctxdb query "SELECT count(*) FROM messages WHERE text LIKE :what" -p what "%tide%"
     """
+    if as_json:
+        format = "json"  # noqa: A001
     if list_all or not what:
         from ctxdb.query.listing import show_list
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.open_database import open_fresh
-from ctxdb.cli.shared_options import Model, NoSync, Project, Session, Since, Until
+from ctxdb.cli.shared_options import AsJson, Model, NoSync, Project, Session, Since, Until
 from ctxdb.errors import UsageError
 from ctxdb.output import note, say, terminal_columns
 
@@ -22,6 +22,8 @@ Format = Literal["text", "json", "jsonl", "csv", "md"]
 Kind = Literal[
     "human",
     "title",
+    "plan",
+    "todo",
     "assistant",
     "tool",
     "thinking",
@@ -60,8 +62,8 @@ def search(
         Option(
             "--kind",
             metavar="KIND",
-            help="Only this kind: human, title, assistant, thinking, tool, or another kind of"
-            " message.",
+            help="Only this kind: human, title, plan, todo, assistant, thinking, tool, or another"
+            " kind of message.",
         ),
     ] = None,
     limit: Annotated[
@@ -80,9 +82,10 @@ def search(
     errors: Annotated[
         bool, Option("--errors", help="Only failed tool calls and API errors.")
     ] = False,
+    as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Search prompts, names of sessions, messages and tool calls in all sessions.
+    """Search prompts, names of sessions, messages, tool calls, plans and to-dos in all sessions.
 
     A hit has all of the words. "Quoted words" must be side by side, wor* matches any word that
     begins with wor, and OR and NOT (in capitals) combine words. Code (snake_case, src/app.py,
@@ -105,6 +108,8 @@ def search(
     from ctxdb.query.search import search as look
     from ctxdb.session.find import find_session, telling_candidates
 
+    if as_json:
+        format = "json"  # noqa: A001
     if tool is not None and kind not in (None, "tool"):
         raise UsageError(f"--tool searches tool calls, but --kind {kind} does not: choose one")
     words = " ".join(text)
@@ -202,7 +207,7 @@ def _caveat(found: Found) -> str:
 
 def _nothing(words: str, found: Found) -> str:
     if found.suggestion:
-        from ctxdb.session.resume import shell_word
+        from ctxdb.session.captions import shell_word
 
         return f"No hits. Did you mean: ctxdb search {shell_word(found.suggestion)}"
     if found.missing:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.open_database import open_fresh
 from ctxdb.cli.pager import print_paged
-from ctxdb.cli.shared_options import NoSync
+from ctxdb.cli.shared_options import AsJson, NoSync
 from ctxdb.errors import UsageError
-from ctxdb.output import note, painter_for, say_bytes, terminal_columns
+from ctxdb.output import note, painter_for, say, say_bytes, terminal_columns
 
 if TYPE_CHECKING:
     import sqlite3
@@ -56,6 +56,7 @@ def show(
         str | None,
         Option("--day", metavar="DAY", help="With --brief: all sessions of a day, such as today."),
     ] = None,
+    as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
     """Show one session as a conversation.
@@ -78,7 +79,7 @@ def show(
             _show_line(conn, raw)
             return
         if brief or day is not None:
-            _show_brief(conn, session, turn, day)
+            _show_brief(conn, session, turn, day, as_json=as_json)
             return
         from ctxdb.session.find import find_session, telling_candidates
         from ctxdb.session.load import Detail, load_conversation
@@ -93,13 +94,28 @@ def show(
         if not exchanges:
             known = _turns_of(conversation)
             raise UsageError(f"session {conversation.id} has no turn {turn}: {known}")
+    if as_json:
+        from dataclasses import asdict
+
+        if exchanges is not None:
+            conversation.exchanges = exchanges
+        _print_json(asdict(conversation))
+        return
     on_terminal = sys.stdout.isatty()
     columns = terminal_columns() if on_terminal else PIPED_COLUMNS
     layout = TerminalFormat(painter_for(sys.stdout), columns, detail, cut=on_terminal)
     print_paged(layout.lines(conversation, exchanges))
 
 
-def _show_brief(conn: sqlite3.Connection, session: str, turn: str | None, day: str | None) -> None:
+def _print_json(value: object) -> None:
+    import json
+
+    say(json.dumps(value, indent=2))
+
+
+def _show_brief(
+    conn: sqlite3.Connection, session: str, turn: str | None, day: str | None, *, as_json: bool
+) -> None:
     from ctxdb.query import brief
     from ctxdb.session.find import telling_candidates
 
@@ -107,6 +123,9 @@ def _show_brief(conn: sqlite3.Connection, session: str, turn: str | None, day: s
         turns = brief.turns_of(conn, None if day is not None else session, day)
     if turn is not None:
         turns = [one for one in turns if str(one["ordinal"]) == turn]
+    if as_json:
+        _print_json(turns)
+        return
     if not turns:
         note("No requests" + (f" on that day: {day}." if day is not None else " in this session."))
         return

@@ -1,7 +1,7 @@
 """What other threads and signal handlers tell the loop, and how they wake it.
 
 They use a pipe and not a threading.Event: a signal handler may run while its own thread holds the
-lock inside the Event, and would then wait for itself for ever.
+lock inside the Event, and would then wait for itself without end.
 """
 
 from __future__ import annotations

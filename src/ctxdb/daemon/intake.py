@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ctxdb.daemon.beside import Beside
 from ctxdb.daemon.database import (
     WAL_BYTES,
     WAL_TRUNCATE_BYTES,
@@ -54,6 +55,7 @@ class Intake:
     health: Health
     log: Log
     make_slice: Callable[[sqlite3.Connection, Limits], Slice] = Slice
+    beside: Beside = field(default_factory=Beside)
     queue: Queue = field(default_factory=Queue)
     found: Scan | None = None  # a walk whose result is not stored yet
     wants_walk: bool = False  # the database may be another one: look at everything
@@ -117,6 +119,23 @@ class Intake:
         except sqlite3.Error as e:
             self._failed(e)
             return None
+
+    def read_beside(self) -> None:
+        """Read what is new in the files beside the transcripts."""
+        try:
+            if not self._is_ready():
+                return  # a walk comes first
+            report = self.beside.read(self.database.conn)
+            if report.read:
+                self.wrote()
+            self.database.note()
+            for problem in report.problems:
+                self.log.trouble(f"file {problem}", f"cannot read {problem}")
+            self._went_well()
+        except (Outdated, NewerSchema, OldDatabase):
+            raise
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self._failed(e)
 
     def check(self) -> None:
         """Check that the database is still the one that was opened."""
@@ -211,6 +230,7 @@ class Intake:
         health = self.health
         now = time.monotonic()
         self.wrote()
+        self.beside.is_wanted = True  # to-dos and saved outputs come with lines
         health.lines += lines
         health.bytes += size
         health.slices += 1

@@ -142,11 +142,19 @@ class Loop:
         self._look(now)
         if self.intake.has_work and now >= self.intake.retry_at:
             self.intake.step()
+        if self._may_read_beside(now):
+            self.intake.read_beside()
         if now > self._checkpoint_at():
             self.intake.checkpoint()
         if self.intake.wants_walk and not self.intake.trouble:
             self.intake.wants_walk = False
             self.walk_at = now
+
+    def _may_read_beside(self, now: float) -> bool:
+        """Transcripts come first."""
+        intake = self.intake
+        is_free = not intake.has_work and intake.has_looked and now >= intake.retry_at
+        return is_free and intake.beside.is_due(now)
 
     def _until_next(self) -> float:
         now = time.monotonic()
@@ -159,6 +167,8 @@ class Loop:
             times.append(self.hot_at)
         if self.intake.retry_at > now:
             times.append(self.intake.retry_at)
+        elif self.intake.beside.is_wanted and self.intake.has_looked:
+            times.append(self.intake.beside.not_before)
         if self.rearm_at is not None:
             times.append(self.rearm_at)
         times += [self.intake.retry_file_at, self._checkpoint_at()]
@@ -218,6 +228,7 @@ class Loop:
         if now >= self.hot_at:
             self.hot_at = now + rhythm.hot
             changed = self.rescan.look_at_hot()
+            self.intake.beside.look()
             self._queue(changed, now)
             if self.storm.ends(now, len(changed)):
                 self._arm(now)
@@ -240,6 +251,7 @@ class Loop:
             self.log.say("the machine slept; looking at everything")
             self.walk_at = now
         self.intake.check()
+        self.intake.beside.is_wanted = True
         self._queue(self.rescan.look_at_warm(), now)
         if self.mode == "events":
             self._queue(self.rescan.look_at_part(), now)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb import __version__
 from ctxdb import daemon_health as beats
+from ctxdb.daemon.beside import Beside
 from ctxdb.daemon.database import Database, Outdated, trouble_of
 from ctxdb.daemon.hints import Hints, Wakeup
 from ctxdb.daemon.intake import Intake
@@ -104,6 +105,7 @@ class Daemon:
         self.hints = Hints(self.wakeup)
         self.rescan = Rescan(config.roots)
         self.intake = Intake(self.database, self.rescan, self.health, log)
+        self.intake.beside = Beside(config.claude_dirs)
         self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
         self._kept_mode = ""
         self._wrote: Health | None = None

@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -31,15 +32,19 @@ class StartFailed(CtxdbError):
         self.exit_code = exit_code  # type: ignore[misc]
 
 
-def command_line(db_path: Path, roots: list[str], *more: str) -> list[str]:
+def command_line(
+    db_path: Path, roots: list[str], *more: str, claude_dirs: Iterable[str] = ()
+) -> list[str]:
     """How to run the daemon in the foreground, with this Python and this ctxdb."""
     words = [sys.executable, "-P", "-m", "ctxdb", "--db", str(db_path), "watch", *more]
     for root in roots:
         words += ["--root", root]
+    for folder in claude_dirs:
+        words += ["--claude-dir", folder]
     return words
 
 
-def start(db_path: Path, roots: list[str]) -> int:
+def start(db_path: Path, roots: list[str], claude_dirs: Iterable[str] = ()) -> int:
     """Start a daemon that outlives this terminal; return its pid once it is ready."""
     writer = current_writer(db_path)
     if writer is not None:
@@ -51,7 +56,7 @@ def start(db_path: Path, roots: list[str]) -> int:
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _detach(command_line(db_path, roots), theirs, log)
+        _detach(command_line(db_path, roots, claude_dirs=claude_dirs), theirs, log)
     os.close(theirs)
     with suppress(ChildProcessError):  # SIGCHLD is ignored, as in the parent process
         os.waitpid(child, 0)

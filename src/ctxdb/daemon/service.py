@@ -12,7 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,13 +159,19 @@ class Launchd:
         yield f"Stopped and removed: {self.path}"
 
 
-def service_for(db_path: Path, roots: list[str], system: str = sys.platform) -> Systemd | Launchd:
+def service_for(
+    db_path: Path,
+    roots: list[str],
+    system: str = sys.platform,
+    *,
+    claude_dirs: Iterable[str] = (),
+) -> Systemd | Launchd:
     """The service to install on this system for that database; raises if there is none."""
     name = "ctxdb"
     if db_path != data_dir() / "ctxdb.db":
         digest = hashlib.blake2b(os.fsencode(db_path), digest_size=4)
         name = f"ctxdb-{digest.hexdigest()}"
-    words = command_line(db_path, roots, "--wait")
+    words = command_line(db_path, roots, "--wait", claude_dirs=claude_dirs)
     if system == "darwin":
         return _launchd(name, db_path, words)
     if system.startswith("linux") and shutil.which("systemctl"):

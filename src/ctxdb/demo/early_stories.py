@@ -193,7 +193,7 @@ def parcels(world: World) -> None:
 
 
 def warm_up(world: World, s: Transcript) -> None:
-    """2.0.x warmed its cache with agents that nobody asked for."""
+    """2.0.x warmed its cache with agents that no person asked for."""
     agent = copy.copy(s)
     agent.agent_id, agent.sidechain, agent.parent, agent.context = s.hex(8), True, None, 0
     agent.lines = world.lines_of(f"{folder_of(s.cwd)}/agent-{agent.agent_id}.jsonl")

@@ -56,8 +56,12 @@ class Batch:
         """Break the circle of references: garbage collection is off meanwhile."""
         self.__dict__.clear()
 
-    def write(self, chunks: list[Chunk]) -> None:
-        """Store the chunks. The caller has begun the transaction and commits it."""
+    def write(self, chunks: list[Chunk]) -> bool:
+        """Store the chunks. The caller has begun the transaction and commits it.
+
+        Returns whether entries may have changed hands. Before it commits, the caller settles what
+        summaries are of (`settle_summaries`): that goes over all summaries, so not in each batch.
+        """
         source_files.note_errors(self.conn, chunks, self.now)
         events = StoredEvents(self.conn, self.touched)
         for chunk in chunks:
@@ -97,6 +101,7 @@ class Batch:
         moved = self.touched.renumber if self.touched.turns_of_files else set()
         snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
         source_files.move_offsets(self.conn, chunks, self.now)
+        return bool(self.touched.turns_of_files)
 
     def _find_repeats(
         self, chunks: list[Chunk], messages: list[Message], repeats: Repeats
@@ -252,9 +257,6 @@ class Batch:
             turns.renumber(conn, session_id)
             touched.sessions.add(session_id)
         settle_times(conn, touched)
-        touched.sessions.update(
-            sessions.settle_summaries(conn, everything=bool(touched.turns_of_files))
-        )
         touched.sessions.update(
             turn.session_id for turn in self.starts.new if turn.session_id is not None
         )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_SHOWN = 20  # differences that are described; the others are counted
 
-# Columns that follow from other lines too: the second database says whether they are right.
+# Columns that depend on other lines too: the comparison with a second database checks them.
 _NOT_BY_LINE = ("id", "turn_id", "parent_uuid", "source_file_id", "session_id", "agent_id")
 _BY_LINE = tuple(name for name in columns(Message) if name not in _NOT_BY_LINE)
 _TOLD = tuple(name for name in columns(UsageLine) if name not in ("message_id", "request_key"))
@@ -64,9 +64,9 @@ class LineFindings:
 
 
 def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
-    """Whether a file's lines, as far as they are stored, say what they said.
+    """Whether the stored lines of a file say what they said when they were read.
 
-    A row that a person has deleted by hand says nothing of the file: it must not come back.
+    A row that a person has deleted is no difference: it must not come back.
     """
     check = LineCheck(conn, LineFindings(), progress, rows_may_lack=True)
     for file in load(conn, SourceFile, "WHERE t.id = ?", (file_id,)):
@@ -124,7 +124,7 @@ class LineCheck:
 
     def _read(self, fd: int, file: SourceFile, counts: Counter[str]) -> bool:
         """Read the file up to its offset and compare; False when the offset cannot be right."""
-        # A huge line that ended a process is not parsed, though it might go well this time.
+        # A huge line that ended a process is never parsed again, even if it might work this time.
         passed_over = {
             start
             for (start,) in self.conn.execute(
@@ -257,7 +257,7 @@ class LineCheck:
     def _compare_half(
         self, sql: str, half: ToolUse, message_id: int, said: tuple[Any, ...], where: str
     ) -> None:
-        """A call or result must have a row, which says the same if it is of this message."""
+        """A call or result must have a row. If the row is of this message, it must say the same."""
         self.report.rows_compared += 1
         found = self.conn.execute(sql, (half.tool_use_id, message_id)).fetchone()
         if found is None:
@@ -284,7 +284,7 @@ _RESULT = (
 
 
 def _is_side(line: Message) -> bool:
-    """Whether a line's agent is named by the root of its sidechain, which other lines may be."""
+    """Whether a line's agent is named after the first line of its sidechain, another line."""
     return line.agent_id is not None and line.agent_id.startswith("side-")
 
 

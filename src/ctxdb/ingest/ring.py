@@ -1,7 +1,7 @@
 """Messages from a forked process through shared memory, in order, without a copy on arrival.
 
 A pipe holds a MiB at most, so two processes would wait for each other at every turn, and the kernel
-copies each byte twice. Here the bytes stand in a ring that both processes see; pipes only carry
+copies each byte twice. Here the bytes are in a ring that both processes see; pipes only carry
 where a message begins and how long it is, and back how much room is free again.
 """
 
@@ -44,7 +44,7 @@ class Ring:
         os.close(self._rooms[0])
 
     def send(self, data: bytes) -> None:
-        """Pass a message on; waits for room. BrokenPipeError when nobody receives any more."""
+        """Pass a message on; waits for room. BrokenPipeError if the receiver is gone."""
         length = len(data)
         if length > self.size // 2:
             self._write(_PLACE.pack(_IN_PIPE, length, 0))
@@ -73,7 +73,7 @@ class Ring:
             left = left[os.write(self._places[1], left) :]
 
     def release(self) -> None:
-        """Give back the room of the last message: nobody looks at it any more."""
+        """Give back the room of the last message. It must not be read any more."""
         if self._taken:
             with suppress(BrokenPipeError):  # it has sent its last
                 os.write(self._rooms[1], _ROOM.pack(self._taken))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ctxdb.progress import Progress
     from ctxdb.rules.chunk import Chunk
 
-BATCH_BYTES = 4 << 20  # of transcript stored at once: its rows take several times the memory
+BATCH_BYTES = 2 << 20  # of transcript stored at once: its rows take ten times the memory
 BATCH_LINES = 8000
 READ_AHEAD_BYTES = 8 << 20  # less than this is read before another process has started
 

@@ -130,12 +130,6 @@ class _Found:
             self.read.append((path, SideRole(HISTORY)))
 
 
-def has_new_side_files(conn: sqlite3.Connection, claude_dirs: Sequence[str]) -> bool:
-    """Whether a sync would read something."""
-    found = _Found(conn, claude_dirs)
-    return bool(found.read)
-
-
 def read_side_files(conn: sqlite3.Connection, claude_dirs: Sequence[str], now: str) -> SideReport:
     """Bring the database up to date with the files beside the transcripts."""
     report = SideReport()

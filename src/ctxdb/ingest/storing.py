@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ctxdb.errors import CtxdbError
 from ctxdb.ingest.batch import Batch
 from ctxdb.ingest.reread import reread
+from ctxdb.settle.sessions import settle_summaries
 from ctxdb.store import source_files
 from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.source_files import OffsetMoved
@@ -47,6 +48,7 @@ class ChunkWriter:
         self.commits_on_the_way = commits_on_the_way
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self._is_half_written = False  # part of a batch is in the open transaction
+        self._are_entries_moved = False  # in the open transaction: to other sessions, perhaps
         self._committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
         self._has_announced = False  # a huge line is marked in the database as being read
 
@@ -59,7 +61,8 @@ class ChunkWriter:
         batch = Batch(self.conn, self.now, reread)
         self._is_half_written = True
         try:
-            batch.write(chunks)
+            are_moved = batch.write(chunks)
+            self._are_entries_moved = self._are_entries_moved or are_moved
             self._is_half_written = False
         except BaseException as e:
             self.roll_back()
@@ -89,12 +92,15 @@ class ChunkWriter:
 
     def commit(self) -> None:
         """What was stored so far is there to stay: rows and offsets together."""
-        self.uncommitted = 0
+        has_stored, self.uncommitted = self.uncommitted > 0, 0
         report = self.report
         # A second Ctrl-C can come before the first one has rolled back: then closing does it.
         if self.conn.in_transaction and not self._is_half_written:
             try:
+                if has_stored:
+                    settle_summaries(self.conn, everything=self._are_entries_moved)
                 commit(self.conn)
+                self._are_entries_moved = False
                 self._committed = report.lines_read, report.bytes_read, report.bad_lines
             except BaseException:
                 self.roll_back()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.query.guard import rows_within
@@ -79,7 +79,7 @@ def tables(wanted: Wanted) -> Iterator[Table]:
     """Return the tables to look in."""
     if wanted.tool is None and wanted.model is None and not wanted.errors:
         yield from _small_tables(wanted)
-    if wanted.tool is None and wanted.kind not in ("tool", "title"):
+    if wanted.tool is None and wanted.kind not in ("tool", "title", "plan", "todo"):
         texts = {None: ("text", "thinking"), "thinking": ("thinking",)}.get(wanted.kind, ("text",))
         where, values = _conditions("messages", "timestamp", wanted)
         if wanted.model is not None:
@@ -110,7 +110,7 @@ def tables(wanted: Wanted) -> Iterator[Table]:
 
 
 def _small_tables(wanted: Wanted) -> Iterator[Table]:
-    """Return the indexes of what people asked and of the names of sessions."""
+    """Return the indexes of what people asked, of names of sessions, of plans and of to-dos."""
     kinds = TURN_KINDS.get(wanted.kind or "")
     if wanted.kind is None or kinds is not None:
         where, values = _conditions("turns", "started_at", wanted)
@@ -118,6 +118,17 @@ def _small_tables(wanted: Wanted) -> Iterator[Table]:
             where += f" AND turns.kind IN ({', '.join('?' * len(kinds))})"
             values += kinds
         yield Table("turns_fts", "turns", "1.0", ("prompt",), SCANNED_TURNS, where, values)
+    if wanted.kind in (None, "human"):
+        where, values = _conditions("history", "timestamp", wanted)
+        where += " AND history.turn_id IS NULL"  # the others are turns
+        yield Table("history_fts", "history", "1.0", ("prompt",), SCANNED_TURNS, where, values)
+    if wanted.kind in (None, "plan"):
+        where, values = _conditions("plans", "updated_at", wanted)
+        yield Table("plans_fts", "plans", "1.0", ("text",), SCANNED_TURNS, where, values)
+    if wanted.kind in (None, "todo"):
+        where, values = _conditions("todos", "updated_at", wanted)
+        both = ("subject", "description")
+        yield Table("todos_fts", "todos", "1.0, 0.5", both, SCANNED_TURNS, where, values)
     if wanted.kind in (None, "title"):
         where, values = _conditions("sessions", "ended_at", wanted)
         # A title that is not a name is the beginning of a prompt, a plan or a reply: found there.
@@ -218,6 +229,36 @@ def scanned(
         f" ORDER BY {table.name}.{table.key} DESC LIMIT ?"
     )
     return _candidates(conn, sql, (*table.values, *values, most))
+
+
+_UNASKED = """
+SELECT e.id, e.session_id, e.timestamp FROM events e
+WHERE e.type = 'queue-operation' AND e.subtype IN ('enqueue', 'popAll') AND e.session_id IS NOT NULL
+  AND json_extract(e.data, '$.content') <> '' AND NOT EXISTS (
+    SELECT 1 FROM turns t WHERE t.session_id = e.session_id
+      AND t.prompt = trim(json_extract(e.data, '$.content'), char(9, 10, 13, 32)))
+"""
+
+
+class Unasked(NamedTuple):
+    """A prompt that was queued and taken back, so that it is no turn."""
+
+    id: int
+    session_id: str
+    timestamp: str | None
+
+
+def unasked(conn: sqlite3.Connection, words: list[Word], wanted: Wanted) -> list[Unasked]:
+    """Return queued prompts that were taken back and have all these words, newest first."""
+    table = Table("", "e", "", ("data",), 0, "", ())
+    letters, values = _containing(table, words)
+    where, others = _conditions("e", "timestamp", replace(wanted, session=None))
+    if wanted.session is not None:
+        where += " AND e.session_id = ?"
+        others += (wanted.session,)
+    sql = f"{_UNASKED}{letters}{where} ORDER BY e.timestamp DESC LIMIT {CANDIDATES}"
+    rows, _ = rows_within(conn, sql, (*values, *others), BUDGET_SECONDS)
+    return [Unasked(*row) for row in rows]
 
 
 def _candidates(

@@ -1,4 +1,4 @@
-"""Limit what SQLite may do for a question: it may only read, and not for ever.
+"""Limit what SQLite may do for a question: it may only read, for a limited time.
 
 SQL comes from scripts, and from agents that have read web pages. So there are several safeguards:
 

@@ -9,9 +9,8 @@ from ctxdb.escape import one_line, printable
 from ctxdb.formatting import day_and_time
 from ctxdb.query.field_names import names_and_values
 from ctxdb.query.snippets import Snippet, beginning, snippet
-from ctxdb.session.captions import MARKS, short_line
+from ctxdb.session.captions import MARKS, resume_command, shell_word, short_line
 from ctxdb.session.find import short_id
-from ctxdb.session.resume import resume_command, shell_word
 
 if TYPE_CHECKING:
     import sqlite3
@@ -76,12 +75,15 @@ def gather(conn: sqlite3.Connection, found: Found, size: int = SNIPPET_CHARS) ->
 
 
 def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: int) -> ShownSession:
-    title, project, cwd, started_at, is_deleted = conn.execute(
+    known = conn.execute(
         "SELECT coalesce(s.title, ''), coalesce(p.name, ''), coalesce(s.cwd, p.path), s.started_at,"
         " s.source_deleted_at IS NOT NULL FROM sessions s"
         " LEFT JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
         (group.session_id,),
-    ).fetchone() or ("", "", None, None, 0)
+    ).fetchone()
+    # The history of prompts and the files of to-dos may name sessions that no transcript has.
+    gone = ("(its transcript is gone)", "", None, None, 1)
+    title, project, cwd, started_at, is_deleted = known or gone
     short = short_id(conn, group.session_id)
     hits: dict[str, ShownHit] = {}
     more = group.more
@@ -92,7 +94,7 @@ def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: in
         if text in hits:
             more += 1
         else:
-            hits[text] = ShownHit(hit, around, show_command(hit, short, where))
+            hits[text] = ShownHit(hit, around, show_command(hit, short if known else "", where))
     shown = tuple(hits.values())
     return ShownSession(
         group.session_id, title, project, cwd, started_at, bool(is_deleted), shown, more, short
@@ -101,6 +103,10 @@ def _session(conn: sqlite3.Connection, group: Group, words: list[Word], size: in
 
 def show_command(hit: Hit, short: str, where: str) -> str:
     """Return the command that shows the hit in its session."""
+    if hit.source in _TABLE_OF:
+        return f"ctxdb query {_TABLE_OF[hit.source]}" + (
+            f" --session {shell_word(short)}" if short else ""
+        )
     command = f"ctxdb show {shell_word(short)}"
     if hit.turn is not None:
         command += f" --turn {hit.turn}"
@@ -114,15 +120,27 @@ class _Text(NamedTuple):
     text: str
 
 
+# The texts of a hit, by its source.
+_TEXT_OF = {
+    "turn": "SELECT prompt FROM turns WHERE id = ?",
+    "history": "SELECT prompt FROM history WHERE id = ?",
+    "plan": "SELECT text FROM plans WHERE id = ?",
+    "todo": "SELECT subject, description FROM todos WHERE id = ?",
+    "queue": "SELECT json_extract(data, '$.content') FROM events WHERE id = ?",
+}
+# The table that shows a hit which is no part of a conversation.
+_TABLE_OF = {"history": "history", "plan": "plans", "todo": "todos"}
+
+
 def _texts(conn: sqlite3.Connection, hit: Hit) -> tuple[list[_Text], str]:
     """Return the texts of a hit, and the text to try if no snippet of these can be made."""
     if hit.source == "message":
         sql = "SELECT ifnull(text, ''), ifnull(thinking, '') FROM messages WHERE id = ?"
         text, thinking = conn.execute(sql, (hit.id,)).fetchone()
         return [_Text("text", text), _Text("thinking", thinking)], ""
-    if hit.source == "turn":
-        (prompt,) = conn.execute("SELECT prompt FROM turns WHERE id = ?", (hit.id,)).fetchone()
-        return [_Text("text", prompt)], ""
+    if hit.source in _TEXT_OF:
+        found = conn.execute(_TEXT_OF[hit.source], (hit.id,)).fetchone()
+        return [_Text("text", text or "") for text in found], ""
     if hit.source == "session":
         sql = "SELECT ifnull(names, '') FROM sessions WHERE rowid = ?"
         (names,) = conn.execute(sql, (hit.id,)).fetchone()

@@ -1,8 +1,9 @@
 """Search everything that was said and done, and put the best matches first.
 
-There are four full-text indexes: of what people asked, of the names of sessions, of messages and of
-tool calls. The scores of two indexes cannot be compared, so their answers are merged by rank: the
-first of one index with the first of the other. A prompt and the message that has it are one hit.
+There are full-text indexes of what people asked, of the names of sessions, of messages, of tool
+calls, of plans, of to-dos and of the history of prompts. The scores of two indexes cannot be
+compared, so their answers are merged by rank: the first of one index with the first of the other. A
+prompt and the message that has it are one hit.
 What people and the model said counts more than what tools printed. Of equal matches the newest is
 first.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ctxdb.query.candidates import Candidate, is_lossy, matching, scanned, stages, tables
+from ctxdb.query.candidates import Candidate, is_lossy, matching, scanned, stages, tables, unasked
 from ctxdb.query.field_names import without_field_names
 from ctxdb.query.search_words import Word, is_plain, parse, words_of
 from ctxdb.query.vocabulary import corrected, near, open_vocabulary, other_forms
@@ -149,7 +150,20 @@ def _hits_at_depth(
         found.is_cut |= ranked.is_cut
         has_field_names |= ranked.has_field_names
         hits += _hits(conn, table, ranked.worth_by_row)
+    if is_plain(node) and wanted.kind in (None, "human") and _is_of_people(wanted):
+        hits += _unasked_hits(conn, list(words_of(node)), wanted)
     return _without_prompts_twice(hits), has_field_names
+
+
+def _is_of_people(wanted: Wanted) -> bool:
+    """Whether what people said is wanted at all."""
+    return wanted.tool is None and wanted.model is None and not wanted.errors
+
+
+def _unasked_hits(conn: sqlite3.Connection, words: list[Word], wanted: Wanted) -> Iterator[Hit]:
+    for place, one in enumerate(unasked(conn, words, wanted)):
+        score = WEIGHTS["human"] / (RANK_DAMPING + place)
+        yield Hit("queue", one.id, one.session_id, score, kind="human", timestamp=one.timestamp)
 
 
 def _without_prompts_twice(hits: list[Hit]) -> list[Hit]:
@@ -247,7 +261,28 @@ _SESSION = """
 SELECT 'session', s.rowid, s.id, 0.0, NULL, NULL, NULL, 'title', s.started_at
 FROM sessions s WHERE s.rowid = ?
 """
-_HIT = {"messages": _MESSAGE, "tool_uses": _TOOL, "turns": _TURN, "sessions": _SESSION}
+_HISTORY = """
+SELECT 'history', h.id, coalesce(h.session_id, ''), 0.0, NULL, NULL, NULL, 'human', h.timestamp
+FROM history h WHERE h.id = ?
+"""
+_PLAN = """
+SELECT 'plan', p.id, coalesce(p.session_id, ''), 0.0, NULL, NULL, NULL, 'plan', p.updated_at
+FROM plans p WHERE p.id = ?
+"""
+_TODO = """
+SELECT 'todo', d.id, coalesce(d.session_id, ''), 0.0, NULL, d.agent_id, t.ordinal, 'todo',
+  d.updated_at
+FROM todos d LEFT JOIN turns t ON t.id = d.turn_id WHERE d.id = ?
+"""
+_HIT = {
+    "messages": _MESSAGE,
+    "tool_uses": _TOOL,
+    "turns": _TURN,
+    "sessions": _SESSION,
+    "history": _HISTORY,
+    "plans": _PLAN,
+    "todos": _TODO,
+}
 
 
 def _hits(conn: sqlite3.Connection, table: Table, worth_by_row: dict[int, float]) -> Iterator[Hit]:

@@ -65,7 +65,7 @@ def find_subject(name: str, conn: sqlite3.Connection) -> Subject:
 def _from_file(file: sql_files.SqlFile) -> Subject:
     return Subject(
         name=file.name,
-        sql=file.sql,
+        sql=_with_parameters(file),
         columns=tuple(file.columns),
         filters=file.filters,
         displays=file.displays,
@@ -75,6 +75,15 @@ def _from_file(file: sql_files.SqlFile) -> Subject:
         one_row_per=file.one_row_per,
         rows_share_requests=file.rows_share_requests,
     )
+
+
+def _with_parameters(file: sql_files.SqlFile) -> str:
+    """The SQL of a file. In a view, a parameter is written as its default: `0 /* :name */`."""
+    sql = file.sql
+    if file.kind == "view":
+        for param in file.params:
+            sql = sql.replace(f"{param.default} /* :{param.name} */", f":{param.name}")
+    return sql
 
 
 def _as_stored(file: sql_files.SqlFile, conn: sqlite3.Connection) -> sql_files.SqlFile:

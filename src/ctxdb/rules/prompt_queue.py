@@ -74,6 +74,6 @@ class PromptQueue:
 
 
 def _words(turn: TurnStart) -> str:
-    """What was typed: a picture stands in the attachment only, in the queue as [Image #1]."""
+    """The typed words without pictures: the attachment has these, the queue has [Image #1]."""
     parts = turn[1].split("\n\n")
     return "\n\n".join(part for part in parts if part not in ("[image]", "[document]"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from ctxdb.claude.names import TASK_CREATE, TODO_WRITE
 from ctxdb.claude.side_contents import (
     TODOS,
     Item,
@@ -23,7 +24,7 @@ Key = tuple[str | None, str | None, str | None]  # agent, item_id, text where th
 
 
 class TodoCall(NamedTuple):
-    """A TodoWrite, TaskCreate or TaskUpdate call that went well."""
+    """A TodoWrite, TaskCreate or TaskUpdate call that did not fail."""
 
     name: str
     agent_id: str | None
@@ -91,22 +92,22 @@ class _State:
         self.listed: dict[str | None, set[Key]] = {}  # by agent: to-dos that lists have named
 
     def take_call(self, call: TodoCall) -> None:
-        who = _Saying(call.agent_id, call.turn_id, call.at, "TaskCreate")
-        if call.name == "TodoWrite":
+        who = _Saying(call.agent_id, call.turn_id, call.at, TASK_CREATE)
+        if call.name == TODO_WRITE:
             items = list_items(call.tool_input)
             if items is not None:
-                self._list(who._replace(source="TodoWrite"), items)
-        elif call.name == "TaskCreate":
+                self._list(who._replace(source=TODO_WRITE), items)
+        elif call.name == TASK_CREATE:
             made = created_item(call.tool_input, call.result)
             if made is not None:
                 self._set(who, made)
         else:
             changed = changed_item(call.tool_input)
-            if changed is not None:
-                # Agents share the list of their session: the item may be the main thread's.
-                is_own = (call.agent_id, changed.item_id, None) in self.todos
-                is_main = (None, changed.item_id, None) in self.todos
-                self._set(who._replace(agent_id=None) if is_main and not is_own else who, changed)
+            # Agents share the list of their session: the item may be the main thread's.
+            for agent_id in (call.agent_id, None) if changed else ():
+                if changed and (agent_id, changed.item_id, None) in self.todos:
+                    self._set(who._replace(agent_id=agent_id), changed)
+                    break
 
     def take_file(self, file: TodoFile) -> None:
         who = _Saying(file.agent_id, None, file.at, "file")
@@ -128,6 +129,9 @@ class _State:
 
     def _set(self, who: _Saying, item: Item) -> Key:
         key = (who.agent_id, item.item_id, item.subject if item.item_id is None else None)
+        by_text = (who.agent_id, None, item.subject)
+        if who.source == "file" and key not in self.todos and by_text in self.todos:
+            key = by_text  # calls may leave out the number
         todo = self.todos.get(key)
         if todo is None:
             self.todos[key] = Todo(

@@ -43,7 +43,8 @@ _PLACES = (
     " ORDER BY m.source_file_id, m.byte_start"
 )
 _MESSAGE = (
-    "SELECT uuid, parent_uuid, session_id, agent_id, type, subtype, timestamp, model,"
+    "SELECT uuid, parent_uuid, logical_parent_uuid, session_id, agent_id, type, subtype,"
+    " timestamp, model,"
     " api_message_id, request_id, stop_reason, text, thinking, is_sidechain, cwd, git_branch,"
     " version, kind FROM messages WHERE id = ?"
 )

@@ -35,6 +35,15 @@ _BY_ID = (
     f"SELECT {select_sql(ToolUse)} FROM j CROSS JOIN {from_sql(ToolUse)}"
     " WHERE t.tool_use_id = j.value ORDER BY t.id"
 )
+# Ids of other providers are in almost every session, so only what can be meant is read.
+_OF_SESSION = (
+    f"SELECT {select_sql(ToolUse)} FROM {from_sql(ToolUse)}"
+    " WHERE t.tool_use_id = ? AND t.session_id IS ? ORDER BY t.id"
+)
+_OF_MESSAGE = (
+    f"SELECT {select_sql(ToolUse)} FROM {from_sql(ToolUse)}"
+    " WHERE +t.tool_use_id = ?1 AND (t.message_id = ?2 OR t.result_message_id = ?2)"
+)
 GIT_REPORTED = (
     "SELECT kind, sha, branch, pr_number, pr_url, NULL, source FROM git_operations"
     " WHERE tool_id = ? AND source = 'result'"
@@ -49,6 +58,7 @@ class StoredCalls:
         self.next_id = last_id(conn, ToolUse) + 1
         self.touched = touched
         self.by_id: dict[str, list[ToolUse]] = {}
+        self.loaded: set[tuple[str, str | None]] = set()  # ids that repeat, and sessions
         self.changed: dict[int, ToolUse] = {}
 
     # -- rows that are whole -------------------------------------------------------------------
@@ -109,13 +119,34 @@ class StoredCalls:
 
     def join(self, halves: Sequence[ToolUse]) -> None:
         """Join halves with each other and with what is stored, in reading order."""
-        self.load({half.tool_use_id for half in halves})
+        self.load({half.tool_use_id for half in halves if is_unique_id(half.tool_use_id)})
+        for half in halves:
+            if not is_unique_id(half.tool_use_id):
+                self._load_repeated(half)
         for half in halves:
             if half.message_id is not None:
                 self._add_call(half)
             else:
                 self._add_result(half)
         self.write()
+
+    def _load_repeated(self, half: ToolUse) -> None:
+        """Read what is stored under an id that repeats: in the half's session and message."""
+        found = self.by_id.setdefault(half.tool_use_id, [])
+        message_id = half.message_id or half.result_message_id
+        rows = self.conn.execute(_OF_MESSAGE, (half.tool_use_id, message_id)).fetchall()
+        place = (half.tool_use_id, half.session_id)
+        if place not in self.loaded:
+            self.loaded.add(place)
+            rows += self.conn.execute(_OF_SESSION, place).fetchall()
+        known = {tool.id for tool in found} if rows else set()
+        for tool in map(loader(ToolUse), rows):
+            if tool.id not in known:
+                known.add(tool.id)
+                tool.is_stored = True
+                found.append(tool)
+        if rows:
+            found.sort(key=lambda tool: tool.id)
 
     def new_row(self, tool_use_id: str) -> ToolUse:
         """A row that is not stored yet."""
@@ -197,8 +228,9 @@ class StoredCalls:
 
     def write(self) -> None:
         """Store what has changed, with the files it touched and the git operations it shows."""
+        self.by_id.clear()
+        self.loaded.clear()
         if not self.changed:
-            self.by_id.clear()
             return
         tools = list(self.changed.values())
         old = [tool for tool in tools if tool.is_stored]
@@ -214,7 +246,6 @@ class StoredCalls:
         self.add_files([touch for tool in tools if (touch := file_touch(tool)) is not None])
         self._add_git(git)
         self.changed.clear()
-        self.by_id.clear()
 
     def _reported(self, tool: ToolUse) -> list[GitOp] | None:
         """What the result reports of git; of a stored result, what was reported then."""

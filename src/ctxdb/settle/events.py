@@ -19,7 +19,7 @@ from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.owners import FileRank
 from ctxdb.settle import agent_facts
 from ctxdb.settle.line_counts import CountedLine, shift_count
-from ctxdb.settle.projects import project_of
+from ctxdb.settle.session_facts import project_of
 from ctxdb.settle.snapshots import Snapshots
 from ctxdb.settle.touched import Touched
 from ctxdb.store.insert import insert, last_id

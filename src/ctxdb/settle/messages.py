@@ -10,8 +10,8 @@ from ctxdb.rules.calls import halves_of
 from ctxdb.rules.requests import name_request
 from ctxdb.settle import agent_facts, requests
 from ctxdb.settle.calls import StoredCalls
-from ctxdb.store import model_names
 from ctxdb.store.insert import insert, last_id, update
+from ctxdb.store.model_ladder import store_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +105,7 @@ class StoredMessages:
                 line.message_id = message.id
                 lines.append(line)
         insert(self.conn, UsageLine, lines)
-        model_names.know(self.conn, {line.model for line in lines})
+        store_names(self.conn, {line.model for line in lines})
 
     def _add_rest(self, messages: Iterable[Message]) -> None:
         mentions: list[FileTouch] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
+from ctxdb.claude.names import EXIT_PLAN_MODE
 from ctxdb.claude.side_contents import PLAN, proposed_plan
 from ctxdb.rules.plans import Key, PlanFile, Planner, Proposal, plans_of
 from ctxdb.settle.differences import write_differences
@@ -16,7 +17,7 @@ from ctxdb.store.lookup import first_column, json_list, look_up
 _CALLS = (
     "SELECT t.session_id, t.input, r.plan, r.file_path, t.started_at"
     f" FROM j CROSS JOIN tool_uses t ON t.session_id = j.value AND {LISTS}"
-    " LEFT JOIN _tool_results r ON r.tool_id = t.id WHERE t.name = 'ExitPlanMode'"
+    f" LEFT JOIN _tool_results r ON r.tool_id = t.id WHERE t.name = '{EXIT_PLAN_MODE}'"
 )
 _TURNS = (
     "SELECT t.session_id, t.prompt, t.started_at FROM j"
@@ -49,7 +50,7 @@ def refresh_plans(
             named.update(first_column(look_up(conn, names, sql)))
         names.update(first_column(look_up(conn, named, _SHARING)))
     proposals = [
-        Proposal(session_id, "ExitPlanMode", text, path, at)
+        Proposal(session_id, EXIT_PLAN_MODE, text, path, at)
         for session_id, tool_input, plan, path, at in look_up(conn, names, _CALLS)
         if (text := (proposed_plan(tool_input) or plan or "").strip())
     ]

@@ -9,7 +9,7 @@ session and id are paired again, in the order a person reads them (`pair` in rul
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.columns import all_columns
 from ctxdb.rows import ToolUse
@@ -18,6 +18,8 @@ from ctxdb.settle.calls import GIT_REPORTED
 from ctxdb.store.insert import load
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ctxdb.settle.calls import StoredCalls
     from ctxdb.settle.touched import Touched
 
@@ -55,6 +57,14 @@ def _add_sessions_beside(
                 sessions |= both
 
 
+class _Row(NamedTuple):
+    """A row with the call and the result in it."""
+
+    tool: ToolUse
+    call: Half | None
+    result: Half | None
+
+
 class _Group:
     """All rows of an id that hold a call or a result of some sessions.
 
@@ -78,15 +88,14 @@ class _Group:
         # What each row should hold.
         self.call_of: dict[int, Half | None] = {}
         self.result_of: dict[int, Half | None] = {}
-        found = []
-        for tool in load(conn, ToolUse, "WHERE t.tool_use_id = ? ORDER BY t.id", (tool_use_id,)):
-            tool.is_stored = True
-            made, answered = split(tool)
-            call = self._half(tool.id, tool.message_id, made)
-            result = self._half(tool.id, tool.result_message_id, answered)
-            found.append((tool, call, result))
-        _add_sessions_beside(sessions, [(call, result) for _, call, result in found])
-        for tool, call, result in found:
+        found: list[_Row] = []
+        loaded: set[str | None] = set()
+        while more := sessions - loaded:
+            for session_id in more:
+                found += self._of_session(session_id)
+            loaded |= more
+            _add_sessions_beside(sessions, [(row.call, row.result) for row in found])
+        for tool, call, result in sorted(found, key=lambda row: row.tool.id):
             if not _sessions_of(call, result) & sessions:
                 continue
             self.rows[tool.id] = tool
@@ -95,6 +104,16 @@ class _Group:
                 self.calls.setdefault(call.message_id, call)
             if result is not None:
                 self.results.setdefault(result.message_id, result)
+
+    def _of_session(self, session_id: str | None) -> Iterator[_Row]:
+        """The rows of a session. The id is in other sessions too: those are not read."""
+        where = "WHERE t.tool_use_id = ? AND t.session_id IS ?"
+        for tool in load(self.conn, ToolUse, where, (self.tool_use_id, session_id)):
+            tool.is_stored = True
+            made, answered = split(tool)
+            call = self._half(tool.id, tool.message_id, made)
+            result = self._half(tool.id, tool.result_message_id, answered)
+            yield _Row(tool, call, result)
 
     def _half(self, row: int, message_id: int | None, half: ToolUse | None) -> Half | None:
         if message_id is None or half is None:

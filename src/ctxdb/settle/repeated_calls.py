@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.rules.calls import place_call, place_result
 from ctxdb.rules.paths import located
-from ctxdb.settle.projects import project_of
+from ctxdb.settle.session_facts import project_of
 
 if TYPE_CHECKING:
     from ctxdb.rows import Message

@@ -10,6 +10,7 @@ from ctxdb.claude.names import AI_TITLE, CUSTOM_TITLE, WORKTREE_STATE
 from ctxdb.claude.stored_data import AI_TITLE_TEXT, CUSTOM_TITLE_TEXT
 from ctxdb.columns import loader, select_sql
 from ctxdb.rows import SessionFile
+from ctxdb.rules.paths import Project
 from ctxdb.store.lookup import look_up
 
 
@@ -180,3 +181,12 @@ def _read_names(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
     for facts in found.values():
         facts.names.update(summary.text.strip() for summary in facts.summaries)
         facts.names.update(file.slug for file in facts.files if file.slug)
+
+
+def project_of(conn: sqlite3.Connection, session_id: str | None) -> Project | None:
+    """The project of a session, as far as it is known."""
+    found = conn.execute(
+        "SELECT p.id, p.path FROM sessions s JOIN projects p ON p.id = s.project_id WHERE s.id = ?",
+        (session_id,),
+    ).fetchone()
+    return None if found is None else Project(*found)

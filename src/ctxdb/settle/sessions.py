@@ -16,9 +16,8 @@ from ctxdb.rows import Session
 from ctxdb.rules.automation import is_automated
 from ctxdb.rules.paths import located
 from ctxdb.rules.worktrees import repository
-from ctxdb.settle.projects import project_of
 from ctxdb.settle.relations import relation_of
-from ctxdb.settle.session_facts import SessionFacts, read_facts
+from ctxdb.settle.session_facts import SessionFacts, project_of, read_facts
 from ctxdb.settle.session_titles import first_prompt, title_of
 from ctxdb.settle.snapshots import rewrite_snapshots
 
@@ -99,8 +98,11 @@ def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:
     refresh(conn, [session_id for (session_id,) in found])
 
 
-def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
-    """Find the sessions that summaries are of, by the entries they name; says which changed."""
+def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> None:
+    """Find the sessions that summaries are of, by the entries they name.
+
+    Without `everything`, only of summaries whose session is not known yet.
+    """
     changed: set[str] = set()
     wanted = "" if everything else "s.leaf_session IS NULL AND"
     for event_id, before, now in conn.execute(
@@ -114,7 +116,7 @@ def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> set[str]:
     ).fetchall():
         conn.execute("UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id))
         changed.update(session for session in (before, now) if session is not None)
-    return changed
+    refresh(conn, changed)
 
 
 def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None, str]:

@@ -49,7 +49,7 @@ class StoredReplays:
         return voices
 
     def add(self, moment: Moment, keys: str | None, message_id: int) -> None:
-        """A line has come to stand for an entry."""
+        """A line now represents an entry."""
         voices = self.moments.get(moment)
         if voices is not None and keys:
             kind, agent_id, api_id = self.conn.execute(

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import orjson
 
+from ctxdb.claude.names import EXIT_PLAN_MODE, LIST_TOOLS
 from ctxdb.claude.side_contents import TASK, TODOS, Item
 from ctxdb.rules.todos import TodoCall, TodoFile, todos_of
 from ctxdb.settle.differences import write_differences
@@ -15,17 +16,16 @@ from ctxdb.store.insert import load
 from ctxdb.store.lookup import json_list, look_up
 
 # These words are those of the index tool_uses_lists, else SQLite would not use it.
-LISTS = (
-    "(t.name = 'TodoWrite' OR t.name = 'TaskCreate' OR t.name = 'TaskUpdate'"
-    " OR t.name = 'ExitPlanMode')"
-)
+_NAMES = " OR ".join(f"t.name = '{name}'" for name in LIST_TOOLS)
+LISTS = f"({_NAMES})"
 _CALLS = (
     "SELECT t.session_id, t.name, t.agent_id, t.turn_id, t.started_at, f.path, m.byte_start,"
     " t.input, t.result_text"
     f" FROM j CROSS JOIN tool_uses t ON t.session_id = j.value AND {LISTS}"
     " CROSS JOIN messages m ON m.id = t.message_id"
     " CROSS JOIN source_files f ON f.id = m.source_file_id"
-    " WHERE t.status = 'ok' AND t.name <> 'ExitPlanMode'"
+    " WHERE t.status NOT IN ('error', 'rejected', 'interrupted')"
+    f" AND t.name <> '{EXIT_PLAN_MODE}'"
 )
 _FILES = (
     "SELECT s.session_id, s.kind, s.agent_id, s.at, s.path, s.content FROM j"

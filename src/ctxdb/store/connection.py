@@ -1,4 +1,4 @@
-"""Opening the database, for one writer and any number of readers.
+"""Open the database, for one writer and any number of readers.
 
 The file holds everything a person typed and every secret a tool printed, so it is made private
 (0600 in a 0700 folder) before SQLite first writes to it; -wal and -shm then inherit its mode.
@@ -38,7 +38,7 @@ APPLICATION_ID = 0x43545844  # "CTXD", as migrations.py sets it
 BUSY_SECONDS = 60.0  # someone editing in DB Browser may hold the write lock for a while
 STATEMENTS = 512  # kept prepared: a batch uses more than the 128 that sqlite3 would keep
 MIN_SQLITE = (3, 40, 0)  # the oldest version that the views are tested with; README says it too
-CACHE_KIB = 64 * 1024  # page cache of the writer; indexes of a large database are hot
+CACHE_KIB = 32 * 1024  # page cache of the writer; 64 MB made a first sync no faster
 READER_CACHE_KIB = 16 * 1024  # with SQLite's own 2 MB, a view reads many pages twice
 WAL_PAGES = 8000  # checkpoint at 64 MB: hot index pages are then written back once, not many times
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
@@ -64,8 +64,8 @@ def _make_private(path: Path) -> None:
         side = path.with_name(path.name + suffix)
         try:
             mode = stat.S_IMODE(side.lstat().st_mode)
-            # A database that its owner may not write to stays so; what SQLite has made beside one
-            # is as it was at that time.
+            # A write-protected database stays so. A file that SQLite made beside one has the mode
+            # of the database at that time.
             private = mode & 0o700 if not suffix else 0o600
             if mode & 0o077 or mode != private:
                 side.chmod(private)
@@ -84,9 +84,9 @@ def _check_header(path: Path) -> None:
 
 
 def _check_application(conn: sqlite3.Connection, path: Path) -> bool:
-    """Refuse what is not ours; False when it is, or may become, but does not say so.
+    """Refuse a database of another program. False if it is one of ctxdb without its application id.
 
-    The shell's .dump carries everything over but the application id.
+    The .dump command of the sqlite3 shell writes everything except the application id.
     """
     try:
         (found,) = conn.execute("PRAGMA application_id").fetchone()
@@ -131,7 +131,7 @@ def _sessions_only_here(path: Path) -> int:
 
 @contextmanager
 def naming_damage(path: Path) -> Iterator[None]:
-    """What SQLite says of a damaged file, with the file's name and what to do about it."""
+    """Add the file's name, and what to do, to what SQLite says about a damaged file."""
     try:
         yield
     except sqlite3.DatabaseError as e:
@@ -144,7 +144,7 @@ def naming_damage(path: Path) -> Iterator[None]:
 def open_writer(path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connection:
     """The one connection that writes. The caller holds the writer lock.
 
-    Whoever else holds the database is waited for so many seconds, each time.
+    If another program holds the database, each statement waits so many seconds for it.
     """
     _check_sqlite()
     _make_private(path)
@@ -177,7 +177,7 @@ def _closed_on_failure(
 
 
 def open_aside(path: Path) -> sqlite3.Connection:
-    """A new database that nobody else sees. Nothing can be rolled back, only thrown away."""
+    """A new database that no other program opens. It cannot be rolled back, only deleted."""
     _check_sqlite()
     _make_private(path)
     conn = _connect(path, BUSY_SECONDS)
@@ -202,7 +202,7 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
 
 
 def _use_wal(conn: sqlite3.Connection, wait: float) -> None:
-    """Switch to WAL. SQLite does not wait for others who do the same at this moment, so we do."""
+    """Switch to WAL. Wait for other processes that do the same: SQLite itself does not wait."""
     give_up = time.monotonic() + wait
     while True:
         try:
@@ -263,7 +263,7 @@ def remove_log(path: Path, wait: float) -> bool:
 def _immutable(path: Path) -> str:
     """How to open a database that can be read as it is, without files beside it.
 
-    On a read-only file system nobody can make these, and nobody changes the database either.
+    On a read-only file system these files cannot be made, and the database cannot change.
     """
     is_read_only = os.statvfs(path.parent).f_flag & os.ST_RDONLY
     has_log = path.with_name(f"{path.name}-wal").exists()

@@ -1,12 +1,12 @@
-"""How the full-text indexes are kept while much comes in.
+"""Tell FTS5 when to merge its segments: late in a first sync, as usual afterwards.
 
 FTS5 writes each transaction's words as a segment and merges segments as it goes, which rewrites
-every word several times: a quarter of its work in a first sync. So during one it gathers 4 MB of
-words before it writes a segment, and no segments are merged until there are 16, FTS5's own limit:
-then it merges them at once, and what that changes is kept in memory until the statement ends
-(75 MB for 64 segments of a first sync, so no more than 16).
-Afterwards it merges bit by bit with what comes in later. The setting is part of the database, so a
-pass that was killed leaves it behind for the next one to take back.
+every word several times: a quarter of its work in a first sync. So in a first sync
+it gathers 4 MB of words before it writes a segment, and merges only when there are 16 segments,
+FTS5's own limit. It then merges all of them at once and keeps the changes in memory until the
+statement ends (75 MB for 64 segments of a first sync, so the limit stays at 16). After the first
+sync it merges a little with each write. The setting is stored in the database. If a first sync is
+killed, the next sync sets it back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MUCH = {"automerge": 0, "hashsize": 4 << 20}
 
 
 def merge_later(conn: sqlite3.Connection) -> None:
-    """Write large segments, and leave them as they are for now."""
+    """Write large segments, and do not merge them yet."""
     _set(conn, _MUCH)
 
 

@@ -1,4 +1,4 @@
-"""The one function that inserts rows, whatever made them, and its counterpart that loads them."""
+"""Insert, update and load rows of any kind. All rows are written by these functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def insert(
     *,
     beside: Callable[[Kind], bool] | None = None,
 ) -> int:
-    """Insert rows of one kind; says how many. `beside`: which have bookkeeping, all by default."""
+    """Insert rows of one kind; return how many. `beside`: which rows have bookkeeping (all)."""
     if not rows:
         return 0
     count = conn.executemany(insert_sql(kind), map(values_of(kind), rows)).rowcount

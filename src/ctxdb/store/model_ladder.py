@@ -3,15 +3,21 @@
 A transcript names a model as its endpoint did: ``us.anthropic.claude-sonnet-4-5-20250929-v1:0`` or
 ``anthropic/claude-sonnet-4.5`` where the price list says ``claude-sonnet-4-5``. Each rung takes off
 one more thing that does not change the price; the first name that has a price is taken. What a
-model costs is never guessed from a part of its name or from its family.
+model costs is never guessed from a part of its name or from its family. The names of each model are
+stored in `_model_names`. The view `_rates` chooses among them, because prices can change at any
+time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-VERSION = 2  # part of the schema's fingerprint: stored names are made anew when the rungs change
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable
+
+VERSION = 2  # part of the schema's fingerprint: all names are stored again when the rungs change
 MAX_NAME = 200  # characters; longer is no model name, and not worth a regular expression
 
 # Compiled when first used: every question asks for VERSION above.
@@ -63,3 +69,20 @@ def candidates(model: str) -> list[str]:
         if name and name not in found:
             found.append(name)
     return found
+
+
+def store_names(conn: sqlite3.Connection, models: Iterable[str]) -> None:
+    """Store the names of these models."""
+    conn.executemany(
+        "INSERT OR IGNORE INTO _model_names (model, place, name) VALUES (?, ?, ?)",
+        [(model, place, name) for model in models for place, name in enumerate(candidates(model))],
+    )
+
+
+def store_all_names(conn: sqlite3.Connection) -> None:
+    """Store the names of all models again: the ladder may have changed."""
+    models = conn.execute(
+        "SELECT DISTINCT model FROM _usage_lines UNION SELECT DISTINCT model FROM usage"
+    ).fetchall()
+    conn.execute("DELETE FROM _model_names")
+    store_names(conn, [model for (model,) in models if model is not None])

@@ -1,9 +1,9 @@
-"""Bringing a database to this version of the schema, all at once or not at all.
+"""Bring a database to this version of the schema, in one transaction.
 
-sqlite-utils applies the numbered steps of migrations/; what it leaves open is filled in here: one
-BEGIN IMMEDIATE around all of them (four processes at once all succeed, a kill leaves the old
-schema), and a refusal when the database knows steps that this code does not. Views are no
-migrations: they are re-created from sql/ whenever their text has changed.
+sqlite-utils applies the numbered steps of migrations/. This module puts one BEGIN IMMEDIATE around
+all of them, so that four processes can do it at once and a kill leaves the old schema. It refuses a
+database that has steps which this code does not have. Views are not part of the migrations: they
+are created again from sql/ whenever their text has changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
-from ctxdb.store import model_names, shipped_prices, sql_files
+from ctxdb.store import model_ladder, shipped_prices, sql_files
 from ctxdb.store.connection import write_transaction
 from ctxdb.store.readme import write_readme
 from ctxdb.store.version import applied, fingerprint, is_current, steps, view_files
@@ -35,13 +35,13 @@ class DocRow(NamedTuple):
 
 
 def unknown_steps(conn: sqlite3.Connection) -> list[str]:
-    """Steps in the database that this code has never heard of."""
+    """Steps of the database that this code does not have."""
     known = set(steps())
     return [name for name in applied(conn) if name not in known]
 
 
 def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
-    """Raise NewerSchema when a newer ctxdb has been here."""
+    """Raise NewerSchema if a newer ctxdb has changed the database."""
     if unknown := unknown_steps(conn):
         raise NewerSchema(path, unknown)
 
@@ -57,7 +57,7 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
             _migrate(conn)
         _create_views(conn)
         shipped_prices.refresh(conn)
-        model_names.renew(conn)
+        model_ladder.store_all_names(conn)
         _write_docs(conn)
         write_readme(conn)
         conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint(),))
@@ -73,9 +73,9 @@ def _migrate(conn: sqlite3.Connection) -> None:
 
 
 def _create_views(conn: sqlite3.Connection) -> None:
-    """Make all views anew, and drop those that this version no longer has.
+    """Create all views again, and drop those that this version no longer has.
 
-    Which ones are ours is written down, because people make views of their own in this database.
+    The names of these views are stored, because people make their own views in this database.
     """
     wanted = {path.stem: path.read_text(encoding="utf-8") for path in view_files()}
     row = conn.execute("SELECT value FROM _meta WHERE key = 'views'").fetchone()
@@ -133,7 +133,7 @@ def view_docs(name: str, text: str) -> Iterator[DocRow]:
 
 def all_docs() -> list[DocRow]:
     """Every table, view and column in words, from migrations/ and sql/."""
-    rows: dict[tuple[str, str], DocRow] = {}  # a later step may make a table anew
+    rows: dict[tuple[str, str], DocRow] = {}  # a later step may create a table again
     for path in sorted(asset_dir("migrations").glob("[0-9]*.sql")):
         for row in table_docs(path.read_text(encoding="utf-8")):
             rows[row.name, row.column] = row

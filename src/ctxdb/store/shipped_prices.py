@@ -1,8 +1,8 @@
 """The shipped price list in the table `prices`, beside the rows that the user wrote.
 
-Shipped rows are refreshed when the list that came with ctxdb changes. What a user added stays, what
-he edited has become his (a trigger sees to that, so that an edit in DB Browser counts too), and
-what he deleted stays away.
+Shipped rows are refreshed when the list that came with ctxdb changes. The user's own rows stay. A
+shipped row that the user edits becomes a row of the user: a trigger does that, so an edit in DB
+Browser counts too. A shipped row that the user deleted does not come back.
 """
 
 from __future__ import annotations

@@ -42,6 +42,9 @@ sessions, unless it is given.
 `project` needs a column that ends in session_id or project_id; `session` and `model` need a column
 of ids of sessions, and of names of models.
 
+A view of SQLite has no parameters. One that the command line can give to a view is written in its
+SQL as its default, with its name in a comment: `0 /* :snapshots */`.
+
 A parameter of the kind `since`, `until` or `day` takes what --since takes. It is bound as UTC text:
 the beginning of that time, its end, or the midnight of a single day. A parameter of the kind
 `session` takes what --session takes. It is bound as the whole id. A parameter with the name of an

@@ -1,7 +1,7 @@
-"""Which version of the schema a database has, told without loading what could change it.
+"""Which version of the schema a database has. This module loads fast and changes nothing.
 
-Every question from a shell asks this first, so it has to be cheap. What belongs to this code is
-read once in a process: while a daemon runs, an upgrade may put another version in its place.
+Every command asks this first, so it has to be cheap. The files of this version are read once in a
+process: while a daemon runs, an upgrade may replace them.
 """
 
 from __future__ import annotations

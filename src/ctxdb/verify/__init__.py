@@ -1,12 +1,14 @@
-"""Proving that the database says what the transcripts say.
+"""Prove that the database says what the transcripts say.
 
-Twice. First line by line: each transcript is read again, every line is accounted for, and every
-row says what its line says (lines.py). Then as a whole: titles, turns, owners, agents, requests and
-whatever else follows from many lines are made anew, in a second database from the same bytes, and
-both must say the same (again.py, compare.py). What can no longer be made anew, because its
-transcripts are gone, is left out with all that hangs together with it (reach.py).
+There are two steps. The first goes line by line: each transcript is read again, every line must be
+accounted for, and every row must say what its line says (lines.py). The second compares what
+follows from several lines, such as titles, turns, owners, agents and requests: a second database is
+made from the same bytes, and both must hold the same rows (again.py, compare.py). Sessions whose
+transcripts are gone cannot be made again, so they and all rows that depend on them are left out of
+the second step (reach.py).
 
-Nothing is written to the database; a sync may run meanwhile, one moment of it is read.
+Nothing is written to the database. A sync may run at the same time: verify reads the state of one
+moment.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from ctxdb.store.connection import naming_damage, open_reader
 from ctxdb.store.schema import refuse_newer
 from ctxdb.verify.again import NoRoom, make_again, place_beside
 from ctxdb.verify.compare import Comparison
+from ctxdb.verify.differences import VerifyReport
 from ctxdb.verify.lines import check_all_lines
 from ctxdb.verify.reach import reach
-from ctxdb.verify.report import VerifyReport
 from ctxdb.verify.side import check_side_files
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def verify(
 ) -> VerifyReport:
     """Compare every transcript ever synced, or only those below the roots, with the database.
 
-    Without `again`, only line by line.
+    Without `again`, only the first step is done.
     """
     with (
         naming_damage(config.db_path),

@@ -1,8 +1,9 @@
-"""Two databases made from the same lines must say the same.
+"""Compare two databases that were made from the same lines: they must hold the same rows.
 
-Rows are found again by what they are (an entry by its place, a turn by session and ordinal, a
-request by its key), never by their numbers; then every column must agree, numbers of other rows by
-the rows they stand for. What only says how the data came in is left out.
+A row of one database is found in the other by its key (an entry by its place, a turn by session and
+ordinal, a request by its key), never by its id. Then every column must be equal, those of the
+bookkeeping table beside it too. An id of another row is equal if both ids mean the same row.
+Columns that say when and how the data came in are ignored.
 """
 
 from __future__ import annotations
@@ -10,27 +11,29 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctxdb.columns import Row
+from ctxdb.columns import columns as row_columns
+from ctxdb.rows import Event, Message, MessageCopy, ToolUse
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ctxdb.verify.differences import VerifyReport
     from ctxdb.verify.reach import Reach
-    from ctxdb.verify.report import VerifyReport
-
-
-Row = tuple[Any, ...]
 
 
 class Table(NamedTuple):
-    """How rows of a table are found again, and which of them belong to a session or file."""
+    """How rows of a table are found in the other database, and which rows are compared."""
 
     name: str
-    key: tuple[str, ...]  # columns that name a row; none: rows are only counted as equal
-    scope: str  # the column that says whose it is
+    key: tuple[str, ...]  # columns that name a row; empty: equal rows are counted
+    scope: str  # the column that names the row's session or file
     ignored: tuple[str, ...] = ()
     is_of_all: bool = False  # a row can follow from all sessions: compared if all are made again
+    bookkeeping: type[Row] | None = None  # compare the table beside it too; rows.py has its columns
 
 
-# In this order: rows can be named by rows of the tables before.
+# In this order: a key can name rows of the tables before it.
 TABLES = (
     Table(
         "source_files",
@@ -40,12 +43,21 @@ TABLES = (
     ),
     Table("projects", ("path",), "id"),
     Table("sessions", ("id",), "id", ("source_deleted_at",)),
-    Table("events", ("source_file_id", "byte_start"), "source_file_id"),
-    # Whose it is and where it stands first; the turn it belongs to when turns are known.
-    Table("messages", ("source_file_id", "byte_start"), "source_file_id"),
+    Table("events", ("source_file_id", "byte_start"), "source_file_id", bookkeeping=Event),
+    Table("messages", ("source_file_id", "byte_start"), "source_file_id", bookkeeping=Message),
     Table("turns", ("session_id", "ordinal"), "source_file_id"),
-    Table("message_copies", ("source_file_id", "byte_start"), "source_file_id"),
-    Table("tool_uses", ("tool_use_id", "message_id", "result_message_id"), "session_id"),
+    Table(
+        "message_copies",
+        ("source_file_id", "byte_start"),
+        "source_file_id",
+        bookkeeping=MessageCopy,
+    ),
+    Table(
+        "tool_uses",
+        ("tool_use_id", "message_id", "result_message_id"),
+        "session_id",
+        bookkeeping=ToolUse,
+    ),
     Table("agents", ("session_id", "agent_id"), "session_id"),
     Table("usage", ("request_key",), "session_id"),
     Table("files_touched", (), "session_id"),
@@ -54,11 +66,11 @@ TABLES = (
     Table("plans", ("session_id", "path", "text"), "session_id", is_of_all=True),
     Table("history", ("id",), "session_id", is_of_all=True),
     Table("line_counts", (), "source_file_id"),
-    # When a session first had an entry of its own is kept only where a tie needed it.
+    # first_unshared_at depends on the order of arrival: it is filled only if a tie needed it.
     Table("_shared_sessions", (), "session_id", ("first_unshared_at",)),
     Table("ingest_errors", (), "source_file_id", ("seen_at",)),
 )  # fmt: skip
-# Columns that hold the number of a row, and of which table.
+# Columns that hold the id of a row, and the table of that row.
 NUMBERS = {
     "source_file_id": "source_files",
     "project_id": "projects",
@@ -81,7 +93,7 @@ _SHOWN = 5  # of each table and kind
 
 
 class Comparison:
-    """Compares `second` with what the first database says of the same lines."""
+    """Compares the attached database `second` with the main one."""
 
     def __init__(self, conn: sqlite3.Connection, wanted: Reach, report: VerifyReport) -> None:
         self.conn = conn
@@ -116,7 +128,7 @@ class Comparison:
         return [name for _, name, *_ in found if name not in left_out or name in table.key]
 
     def _in_first(self, column: str) -> str:
-        """A column of the second database, as the first one would write it."""
+        """A column of the second database, with the ids of the first one."""
         table = NUMBERS.get(column)
         name = f's."{column}"'
         return f"(SELECT first FROM temp.of_{table} WHERE second = {name})" if table else name
@@ -125,7 +137,7 @@ class Comparison:
         """Which rows of the first database must be in the second."""
         if self.is_whole:
             return "1"
-        if table.name == "projects":  # one session that is left out may have named it otherwise
+        if table.name == "projects":  # a session that is left out may have given it another name
             return (
                 "NOT EXISTS (SELECT 1 FROM main.sessions o WHERE o.project_id = f.id"
                 " AND o.id NOT IN (SELECT id FROM temp.whole_sessions))"
@@ -153,10 +165,16 @@ class Comparison:
         pairs = f"temp.of_{name} o JOIN second.{name} s ON s.id = o.second"
         pairs += f" JOIN main.{name} f ON f.id = o.first"
         columns = [column for column in self._columns(table) if column not in table.key]
-        differing = " || ".join(
-            f"iif(f.\"{column}\" IS {self._in_first(column)}, '', ' {column}')"
-            for column in columns
-        )
+        tests = [(column, f'f."{column}" IS {self._in_first(column)}') for column in columns]
+        if (kind := table.bookkeeping) is not None:
+            for alias, schema in (("f", "main"), ("s", "second")):
+                pairs += (
+                    f" LEFT JOIN {schema}.{kind.beside} {alias}b"
+                    f" ON {alias}b.{kind.beside_key} = {alias}.id"
+                )
+            beside = row_columns(kind, kind.beside)
+            tests += [(f"{kind.beside}.{one}", f'fb."{one}" IS sb."{one}"') for one in beside]
+        differing = " || ".join(f"iif({test}, '', ' {column}')" for column, test in tests)
         scope = self._scope(table)
         self._tell(
             f"SELECT {what}, ({differing}) AS differing FROM {pairs}"
@@ -166,7 +184,7 @@ class Comparison:
         self._tell(
             f"SELECT {what} FROM main.{name} f WHERE {scope}"
             f" AND NOT EXISTS (SELECT 1 FROM temp.of_{name} WHERE first = f.id)",
-            lambda what: f"{name} {what}: no line tells of this row",
+            lambda what: f"{name} {what}: no line says this",
         )
         what = _named(table, "second", "s")
         if self.is_whole or name != "projects":
@@ -179,7 +197,7 @@ class Comparison:
         self.report.rows_made_again += rows
 
     def _compare_all(self, table: Table) -> None:
-        """Rows without a name of their own: each must be there as often as in the other."""
+        """Compare rows without a key: each must be in both databases the same number of times."""
         name = table.name
         columns = self._columns(table)
         own = ", ".join(f'f."{column}"' for column in columns)
@@ -191,7 +209,7 @@ class Comparison:
         )
         second = f"SELECT {other}, count(*) FROM second.{name} s GROUP BY {by}"
         for sql, why in (
-            (f"{first} EXCEPT {second}", "no line tells of this row, or of so many"),
+            (f"{first} EXCEPT {second}", "no line says this, or not so often"),
             (f"{second} EXCEPT {first}", "the row is missing"),
         ):
             self._tell(sql, _saying(name, why))
@@ -199,7 +217,7 @@ class Comparison:
         self.report.rows_made_again += rows
 
     def _compare_words(self, table: str, index: str) -> None:
-        """The full text: as many words of each row, and all the same words where all is there."""
+        """Compare the full text: how many words each row has, and which if all is compared."""
         first, second = "o.first", "o.second"
         if table == "sessions":  # its id is a text
             first = f"(SELECT r.rowid FROM main.sessions r WHERE r.id = {first})"
@@ -226,7 +244,7 @@ class Comparison:
             self.conn.execute(f"DROP TABLE temp.words_{schema}")
 
     def _tell(self, sql: str, say: Callable[..., str]) -> None:
-        """Each row that a query finds is a difference."""
+        """Report each row that a query finds as a difference."""
         for n, row in enumerate(self.conn.execute(sql)):
             if n < _SHOWN:
                 self.report.differ(say(*row))

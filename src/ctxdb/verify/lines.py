@@ -9,7 +9,7 @@ from ctxdb.files.walk import store_path
 from ctxdb.ingest.line_check import LineCheck
 from ctxdb.rows import SourceFile
 from ctxdb.store.insert import load
-from ctxdb.verify.report import VerifyReport
+from ctxdb.verify.differences import VerifyReport
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress

@@ -1,9 +1,9 @@
-"""What can be made anew from the transcripts that are left.
+"""Which sessions and files can be made again from the transcripts that are left.
 
-A session can be, when every line that was ever stored of it can still be read, and every line of
-all that hangs together with it: copies in other files, requests that two sessions tell of, calls
-and results, parents, summaries in other sessions' files. Sessions and files are linked by all of
-these; whatever is linked to something that is gone is left out.
+A session can be made again if every line that was ever stored for it can still be read, and every
+line of the sessions and files that it is linked to. Links are copies in other files, requests that
+two sessions report, calls and results, parents, and summaries in files of other sessions. If one
+member of a linked group is gone, the whole group is left out.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ _SESSIONS_AND_SESSIONS = (
         " ON t.tool_use_id = a.tool_use_id WHERE t.session_id <> a.session_id"
     ),
 )
-# Sessions without a folder of their own, each with one that says where its project is.
+# Sessions that name no folder, each with a session that names the folder of their project.
 _GUESSING = (
     "SELECT s.id, o.id FROM sessions s JOIN sessions o ON o.project_id = s.project_id"
     " AND o.cwd IS NOT NULL WHERE s.cwd IS NULL"
 )
-# Entries of a session that stands in two files, of which the first one by name was to own them: one
+# Entries of a session that is in two files. The first file by name owned them, and one of the two
 # was renamed since.
 _RENAMED = (
     (
@@ -83,7 +83,7 @@ _RENAMED = (
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Sessions and files that can be made anew."""
+    """Sessions and files that can be made again."""
 
     sessions: set[str]
     files: set[int]
@@ -92,7 +92,7 @@ class Reach:
 
 
 class _Groups:
-    """Which nodes hang together."""
+    """Groups of linked nodes."""
 
     def __init__(self) -> None:
         self.above: dict[Node, Node] = {}
@@ -108,11 +108,11 @@ class _Groups:
 
 
 def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
-    """What follows from these files alone, as the database says it."""
+    """The sessions and files whose rows depend on these files alone."""
     sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
     generations = dict(conn.execute("SELECT source_file_id, generation FROM _file_marks"))
     files = set(generations)
-    # Of a file that was rewritten, what its old lines said is kept, in places that no line shows.
+    # Rows of lines that a rewritten file no longer has are kept, and no line can make them again.
     lost: list[Node] = [
         ("file", file) for file, n in generations.items() if n or file not in readable
     ]

@@ -31,7 +31,7 @@ from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column
 
 if TYPE_CHECKING:
-    from ctxdb.verify.report import VerifyReport
+    from ctxdb.verify.differences import VerifyReport
 
 # What is told by files and follows from nothing else.
 _COPIED = (

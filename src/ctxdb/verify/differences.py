@@ -32,16 +32,16 @@ class VerifyReport(LineFindings):
         )
         yield f"{self.rows_compared:,} rows compared with their lines"
         if self.not_made_again is not None:
-            yield f"What follows from several lines was not compared: {self.not_made_again}"
+            yield f"What depends on several lines was not compared: {self.not_made_again}"
         else:
             yield (
                 f"{self.rows_made_again:,} rows of {self.sessions_made_again:,} sessions compared"
-                " with a second database, made anew from the same lines"
+                " with a second database, made from the same lines"
             )
         if self.sessions_only_here:
             yield (
                 f"{counted(self.sessions_only_here, 'session')} only here, in whole or in part:"
-                " what was deleted or rewritten cannot be made anew"
+                " what was deleted or rewritten cannot be compared"
             )
         if self.files_gone:
             gone = counted(self.files_gone, "transcript")
