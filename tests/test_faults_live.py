@@ -26,7 +26,7 @@ from ctxdb import daemon_health as beats
 from ctxdb import mounts
 from ctxdb.assets import asset_dir
 from ctxdb.claude.layout import is_transcript
-from ctxdb.daemon import events, intake, loop, watch
+from ctxdb.daemon import events, intake, loop, rhythm, watch
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.logs import Log
 from ctxdb.daemon.main import Daemon
@@ -251,7 +251,7 @@ def test_case_44_a_root_that_is_deleted_and_made_again_is_watched_again(world: W
 def test_case_49_after_the_machine_has_slept_everything_is_looked_at(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.05))
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=0.05))
     slept = [False]
 
     class Sleepy:
@@ -282,8 +282,8 @@ def test_case_49_the_clocks_are_compared(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 NO_STORMS = """
-from ctxdb.daemon import loop
-loop.STORM_EVENTS = 1_000_000
+from ctxdb.daemon import rhythm
+rhythm.STORM_EVENTS = 1_000_000
 from ctxdb.cli.main import main
 main()
 """
@@ -425,8 +425,8 @@ def test_case_55_when_a_watching_thread_dies_it_is_started_again(
 def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "STORM_EVENTS", 50)
-    monkeypatch.setattr(loop, "CALM_SECONDS", 0.3)
+    monkeypatch.setattr(rhythm, "STORM_EVENTS", 50)
+    monkeypatch.setattr(rhythm, "CALM_SECONDS", 0.3)
     files = 20
     for n in range(files):
         world.write(own_line(n, 0), transcript(world, n))
@@ -441,7 +441,7 @@ def test_case_56_in_a_storm_of_events_it_looks_instead_and_every_line_is_there(
         monkeypatch.setattr(daemon.loop, "_choose_mode", choose_mode)
         k = 0
         with paused(daemon):  # so that it is told of all at once, however slow the machine
-            while daemon.hints.events < loop.STORM_EVENTS:
+            while daemon.hints.events < rhythm.STORM_EVENTS:
                 k += 1
                 for n in range(files):
                     world.append(own_line(n, k), transcript(world, n))
@@ -817,7 +817,7 @@ def test_case_63_a_database_that_its_owner_made_read_only_stays_so_until_he_chan
 def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=0.1))
     world.write(lines(0, 1))
     with inside(world) as daemon:
         has(world, 2)
@@ -839,7 +839,7 @@ def test_case_64_a_database_that_is_deleted_is_made_again_from_the_transcripts(
 def test_case_64_a_database_whose_loss_is_noticed_at_a_checkpoint_is_filled_again_at_once(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=3600.0))
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=3600.0))
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)
     monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 3600.0)
     world.write(lines(0, 1))
@@ -909,7 +909,7 @@ def test_case_64_while_somebody_else_holds_the_lock_that_was_removed_it_does_not
 def test_case_64_while_something_else_is_in_its_place_it_waits_and_then_goes_on(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=0.1))
     monkeypatch.setattr("ctxdb.daemon.database.MAX_WAIT_SECONDS", 0.2)
     world.write(lines(0, 1))
     with inside(world) as daemon:
@@ -993,7 +993,7 @@ def test_case_65_an_older_copy_that_sqlite_has_written_back_is_brought_up_to_dat
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By .restore, say: the file is the same one, and nothing shows before a checkpoint."""
-    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=0.1))
     monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 3600.0)
     monkeypatch.setattr(loop, "MOST_CHECKPOINT_SECONDS", 3600.0)
     world.write(lines(0))
@@ -1112,8 +1112,8 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_a_file_that_cannot_be_read_for_a_moment_is_read_though_it_does_not_change(
     world: World, broken: dict[str, int], monkeypatch: pytest.MonkeyPatch, number: int, when: str
 ) -> None:
-    seldom = loop.RHYTHMS["events"]._replace(hot=3600.0, tick=3600.0)
-    monkeypatch.setitem(loop.RHYTHMS, "events", seldom)
+    seldom = rhythm.RHYTHMS["events"]._replace(hot=3600.0, tick=3600.0)
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", seldom)
     world.write(lines(0))
     if when == "before it starts":
         broken["all"] = number

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from ctxdb import daemon_health as beats
-from ctxdb.daemon import loop, process, service
+from ctxdb.daemon import process, rhythm, service
 from ctxdb.daemon.logs import Log, lines_of, log_path
 from ctxdb.daemon.notify import Notifier
 from ctxdb.daemon.status_words import DaemonReport, daemon_report
@@ -312,7 +312,7 @@ def test_status_has_the_same_names_whatever_there_is(world: World, what: str) ->
 def test_status_names_a_root_that_cannot_be_read_until_it_can(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(loop.RHYTHMS, "events", loop.RHYTHMS["events"]._replace(tick=0.05))
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=0.05))
     other = tmp_path / "other"
     other.write_text("a file where a folder was")
     with inside(world, roots=[world.root, other]) as daemon:
@@ -389,7 +389,7 @@ def test_a_daemon_that_began_without_a_runtime_folder_is_found_when_there_is_one
 def test_when_the_runtime_folder_goes_the_daemon_says_beside_the_database_how_it_is(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxdb.daemon.main.WRITE_SECONDS", 0.0)
+    monkeypatch.setattr("ctxdb.daemon.heartbeat.WRITE_SECONDS", 0.0)
     world.write(lines(0))
     with inside(world):
         until(lambda: (beats.read(world.db) or beats.Health()).lines == 1)
@@ -411,9 +411,9 @@ def test_where_the_health_file_is_on_a_disk_it_is_not_written_while_nothing_happ
     public.mkdir()
     public.chmod(0o777)  # no folder of the user's own
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(public))
-    fast = loop.RHYTHMS["polling"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
-    monkeypatch.setitem(loop.RHYTHMS, "polling", fast)
-    monkeypatch.setattr("ctxdb.daemon.main.WRITE_SECONDS", 0.0)
+    fast = rhythm.RHYTHMS["polling"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
+    monkeypatch.setitem(rhythm.RHYTHMS, "polling", fast)
+    monkeypatch.setattr("ctxdb.daemon.heartbeat.WRITE_SECONDS", 0.0)
     monkeypatch.setattr("ctxdb.daemon.loop.CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr("ctxdb.daemon.watch.why_no_events", lambda _: "no events here")
     world.write(lines(0))

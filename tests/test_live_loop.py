@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctxdb.claude.layout import is_transcript
-from ctxdb.daemon import loop
+from ctxdb.daemon import rhythm
 from ctxdb.daemon.database import Database
 from ctxdb.daemon.intake import LAG_MINUTES
-from ctxdb.daemon.loop import Storm
 from ctxdb.daemon.queue import SLICE_FILES, Queue, Waiting
+from ctxdb.daemon.rhythm import Storm
 from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.files import tail
 from ctxdb.files.walk import FoundFile, scan
@@ -156,8 +156,8 @@ def test_a_folder_with_two_names_is_read_once_and_watched_by_events(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
     """~/.config/claude may be a link to ~/.claude: both are usual places."""
-    fast = loop.RHYTHMS["events"]._replace(tick=0.02, hot=0.02)
-    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    fast = rhythm.RHYTHMS["events"]._replace(tick=0.02, hot=0.02)
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", fast)
     link = tmp_path / "link"  # before `projects` by the alphabet
     link.symlink_to(world.root)
     roots = {
@@ -189,8 +189,8 @@ def test_a_folder_with_two_names_is_read_once_and_watched_by_events(
 def test_when_a_root_becomes_another_name_of_one_its_files_are_renamed_and_go_on(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fast = loop.RHYTHMS["events"]._replace(tick=0.02)
-    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    fast = rhythm.RHYTHMS["events"]._replace(tick=0.02)
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", fast)
     link = tmp_path / "link"
     world.write(lines(0))
 
@@ -216,8 +216,8 @@ def test_when_a_root_becomes_another_name_of_one_its_files_are_renamed_and_go_on
 def test_two_missing_roots_in_one_folder_are_both_seen_when_they_come(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = loop.RHYTHMS["events"]._replace(tick=3600.0)
-    monkeypatch.setitem(loop.RHYTHMS, "events", slow)
+    slow = rhythm.RHYTHMS["events"]._replace(tick=3600.0)
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", slow)
     first, second = tmp_path / "first", tmp_path / "second"
     with inside(world, roots=[first, second]):
         for n, root in enumerate((first, second)):
@@ -231,8 +231,8 @@ def test_when_nothing_happens_it_writes_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many looks at unchanged files, and not one change to the database."""
-    fast = loop.RHYTHMS["events"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
-    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    fast = rhythm.RHYTHMS["events"]._replace(tick=0.01, walk=0.01, hot=0.01, walk_share=1000.0)
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", fast)
     world.write(lines(0))
     with inside(world) as daemon:
         has(world, 1)
@@ -515,11 +515,11 @@ def test_no_file_is_lost_or_doubled_whatever_happens_to_slices(
 
 def test_a_storm_begins_with_many_events_in_a_second_and_ends_with_calm() -> None:
     storm = Storm()
-    assert not storm.begins(100.0, loop.STORM_EVENTS - 1)
-    assert not storm.begins(101.5, loop.STORM_EVENTS - 1)  # another second
+    assert not storm.begins(100.0, rhythm.STORM_EVENTS - 1)
+    assert not storm.begins(101.5, rhythm.STORM_EVENTS - 1)  # another second
     assert storm.begins(101.6, 1)
     assert not storm.begins(101.7, 10_000)  # it is on already
-    assert not storm.ends(102.0, loop.CALM_FILES + 1)
+    assert not storm.ends(102.0, rhythm.CALM_FILES + 1)
     assert not storm.ends(103.9, 0)
     assert storm.ends(104.1, 0)
     assert not storm.ends(110.0, 0)
@@ -530,14 +530,14 @@ def test_a_storm_that_comes_back_at_once_is_waited_for_longer() -> None:
     now = 0.0
     calms = []
     for _ in range(6):
-        assert storm.begins(now, loop.STORM_EVENTS)
+        assert storm.begins(now, rhythm.STORM_EVENTS)
         calms.append(storm.calm)
         now += storm.calm + 0.1
         assert storm.ends(now, 0)
     assert calms == sorted(calms)
-    assert calms[0] < calms[-1] <= loop.MAX_CALM_SECONDS
-    assert storm.begins(now + loop.AGAIN_SECONDS + 1, loop.STORM_EVENTS)
-    assert storm.calm == loop.CALM_SECONDS
+    assert calms[0] < calms[-1] <= rhythm.MAX_CALM_SECONDS
+    assert storm.begins(now + rhythm.AGAIN_SECONDS + 1, rhythm.STORM_EVENTS)
+    assert storm.calm == rhythm.CALM_SECONDS
 
 
 # -- descriptors -----------------------------------------------------------------------------------

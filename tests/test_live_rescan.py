@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ctxdb.daemon import loop, rescan
+from ctxdb.daemon import rescan
 from ctxdb.daemon.rescan import ROUND_PARTS, Rescan
+from ctxdb.daemon.rhythm import RHYTHMS
 from ctxdb.files.walk import FoundFile
 from live_lab import events_come, has, inside, put_in_place, until
 from world import World, as_nobody, line, lines, public_world
@@ -143,8 +144,8 @@ def test_new_files_and_folders_are_found_by_the_times_of_folders(
 def deaf(monkeypatch: pytest.MonkeyPatch, **rhythm: float) -> Any:
     """Events that are lost without a word; ticks that come fast."""
     monkeypatch.setattr("ctxdb.daemon.events.RootEvents._note", lambda _self, _event: None)
-    fast = loop.RHYTHMS["events"]._replace(**rhythm)
-    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    fast = RHYTHMS["events"]._replace(**rhythm)
+    monkeypatch.setitem(RHYTHMS, "events", fast)
 
 
 def test_lost_events_are_made_up_for_without_a_walk(
@@ -170,8 +171,8 @@ def test_lost_events_are_made_up_for_without_a_walk(
 def test_a_folder_that_can_be_read_again_is_read_and_watched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fast = loop.RHYTHMS["events"]._replace(tick=0.02)
-    monkeypatch.setitem(loop.RHYTHMS, "events", fast)
+    fast = RHYTHMS["events"]._replace(tick=0.02)
+    monkeypatch.setitem(RHYTHMS, "events", fast)
     with public_world() as world:
         world.write(lines(0))
         closed = world.write(line(1), world.file("-work-closed/1.jsonl")).parent

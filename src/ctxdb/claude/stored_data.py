@@ -22,6 +22,7 @@ AGENT_TYPE = "$.subagent_type"
 AGENT_DESCRIPTION = "$.description"
 CUSTOM_TITLE_TEXT = "$.customTitle"
 AI_TITLE_TEXT = "$.aiTitle"
+QUEUED_TEXT = "$.content"
 RUN_DURATION = "$.durationMs"
 
 _UUID_KEY = re.compile(rb'"uuid"\s*:\s*"(?P<uuid>[0-9A-Za-z-]{1,64})"')

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import sqlite3
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +17,7 @@ from ctxdb import __version__
 from ctxdb import daemon_health as beats
 from ctxdb.daemon.beside import Beside
 from ctxdb.daemon.database import Database, Outdated, trouble_of
+from ctxdb.daemon.heartbeat import Heartbeat
 from ctxdb.daemon.hints import Hints, Wakeup
 from ctxdb.daemon.intake import Intake
 from ctxdb.daemon.loop import Loop
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ctxdb.config import Config
     from ctxdb.daemon.logs import Log
 
-WRITE_SECONDS = 1.0  # between two writes of the health file, unless the state changes
 LOCK_SECONDS = 0.25  # between two tries for the lock
 MOST_SECONDS = 60.0  # between two rounds
 MAX_FAILURES = 20  # in a row
@@ -61,7 +60,7 @@ class _SignsOfLife:
             self._daemon.log.say("the database is of an earlier version: making it again")
 
     def advance(self, _n: int) -> None:
-        self._daemon.show_life()
+        self._daemon.heartbeat.beat()
         if self._daemon.stop_signal:
             raise _Stopped
 
@@ -108,8 +107,7 @@ class Daemon:
         self.intake.beside = Beside(config.claude_dirs)
         self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
         self._kept_mode = ""
-        self._wrote: Health | None = None
-        self._wrote_at = self._pinged_at = float("-inf")
+        self.heartbeat = Heartbeat(self.health, config.db_path, self.notifier, log)
         self._was_busy = True
 
     # -- from outside --------------------------------------------------------------------------
@@ -145,7 +143,7 @@ class Daemon:
         if not self._acquire():
             return self._exit_code()
         try:
-            self._beat(force=True)
+            self.heartbeat.beat(force=True)
             if self._open():
                 self._watch(ready)
             self.health.why = ""  # it was told to end; what it waited for is not the reason
@@ -182,10 +180,10 @@ class Daemon:
                 self.lock.acquire()
             except CtxdbError as e:
                 self.log.trouble("lock", f"waiting: {e}")
-                self._ping()
+                self.heartbeat.ping()
                 self.wakeup.wait(LOCK_SECONDS)
             else:
-                self._beat(force=True)
+                self.heartbeat.beat(force=True)
                 return
 
     def _open(self) -> bool:
@@ -202,7 +200,7 @@ class Daemon:
                     raise
                 self._say_state("blocked", trouble.text)
                 self.log.trouble(trouble.kind, trouble.text)
-                self._beat()
+                self.heartbeat.beat()
                 self.wakeup.wait(LOCK_SECONDS)
             else:
                 return True
@@ -214,7 +212,7 @@ class Daemon:
         self._keep_state()
         gc.collect()
         gc.freeze()  # what is loaded now stays: the collector need not go through it again
-        self._beat(force=True)
+        self.heartbeat.beat(force=True)
         self.log.say(f"watching {', '.join(self.config.roots)} for {self.config.db_path}")
         ready()
         self.notifier.send("READY=1")
@@ -224,7 +222,7 @@ class Daemon:
                 self._regain_lock()
                 continue
             try:
-                self.loop.once(self._until_beat())
+                self.loop.once(min(MOST_SECONDS, self.heartbeat.seconds_left()))
                 failures = 0
             except (Outdated, NewerSchema, OldDatabase):
                 raise
@@ -238,7 +236,7 @@ class Daemon:
                 self.log.say("told to look at everything")
                 self.loop.rescan_now()
             self._note_state()
-            self._beat()
+            self.heartbeat.beat()
 
     def _survive(self, error: Exception, failures: int) -> None:
         """Go on after a bug in ctxdb: the next walk compares everything again."""
@@ -264,7 +262,7 @@ class Daemon:
         self.database.drop()
         self.health.state = "stopped"
         if self.lock.is_kept:  # else this could replace the health file of another daemon
-            self._beat(force=True)
+            self.heartbeat.beat(force=True)
         self.log.say("stopped" + (f": {self.health.why}" if self.health.why else ""))
         self.lock.release()
 
@@ -301,59 +299,8 @@ class Daemon:
             self.database.keep("daemon", json.dumps(facts))
             self.intake.wrote()
 
-    def _until_beat(self) -> float:
-        now = time.monotonic()
-        most = MOST_SECONDS
-        if self.health.differs(self._wrote):
-            most = min(most, self._wrote_at + WRITE_SECONDS - now)
-        if self.health.beat_seconds:
-            most = min(most, self._wrote_at + self.health.beat_seconds - now)
-        if self.notifier.watchdog_seconds:
-            most = min(most, self._pinged_at + self.notifier.watchdog_seconds - now)
-        return max(most, 0.0)
-
-    def show_life(self) -> None:
-        """Say that it is alive, to systemd and in the health file."""
-        self._beat()
-
-    def _ping(self) -> None:
-        now = time.monotonic()
-        every = self.notifier.watchdog_seconds
-        if every and now - self._pinged_at >= every:
-            self._pinged_at = now
-            self.notifier.send("WATCHDOG=1")
-
-    def _beat(self, *, force: bool = False) -> None:
-        self._ping()
-        now = time.monotonic()
-        old = self._wrote
-        if not force:
-            waited = now - self._wrote_at
-            moved = old is None or (old.state, old.mode) != (self.health.state, self.health.mode)
-            due = waited >= self.health.beat_seconds > 0
-            is_known = not self.health.differs(old)
-            if not moved and not due and (is_known or waited < WRITE_SECONDS):
-                return
-        self._wrote_at = now
-        self.health.written, self.health.written_at = time.time(), utc_now()
-        # Asked each time: the runtime folder goes when the user logs out, and comes back.
-        in_runtime = beats.runtime_dir() is not None  # in memory, not on disk
-        self.health.beat_seconds = beats.BEAT_SECONDS if in_runtime else 0.0
-        self._wrote = _copy(self.health)
-        path = beats.health_path(self.config.db_path)
-        try:
-            beats.write(path, self.health)
-        except OSError as e:
-            self.log.trouble("health", f"{path}: {e.strerror}")
-
     def _give_memory_back(self) -> None:
         """Free memory after much reading: a waiting daemon needs little."""
         with suppress(sqlite3.Error):
             self.database.conn.execute("PRAGMA shrink_memory")
         give_back()
-
-
-def _copy(health: Health) -> Health:
-    from dataclasses import replace
-
-    return replace(health, roots=list(health.roots), missing_roots=list(health.missing_roots))

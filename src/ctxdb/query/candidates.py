@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.claude.names import ENQUEUE, POP_ALL, QUEUE_OPERATION
+from ctxdb.claude.stored_data import QUEUED_TEXT
 from ctxdb.query.guard import rows_within
 from ctxdb.query.search_words import Node, Word, expression, is_plain, quoted
 from ctxdb.query.vocabulary import spelling
@@ -233,11 +235,12 @@ def scanned(
 
 _UNASKED = """
 SELECT e.id, e.session_id, e.timestamp FROM events e
-WHERE e.type = 'queue-operation' AND e.subtype IN ('enqueue', 'popAll') AND e.session_id IS NOT NULL
-  AND json_extract(e.data, '$.content') <> '' AND NOT EXISTS (
+WHERE e.type = ? AND e.subtype IN (?, ?) AND e.session_id IS NOT NULL
+  AND json_extract(e.data, ?) <> '' AND NOT EXISTS (
     SELECT 1 FROM turns t WHERE t.session_id = e.session_id
-      AND t.prompt = trim(json_extract(e.data, '$.content'), char(9, 10, 13, 32)))
+      AND t.prompt = trim(json_extract(e.data, ?), char(9, 10, 13, 32)))
 """
+_QUEUED = (QUEUE_OPERATION, ENQUEUE, POP_ALL, QUEUED_TEXT, QUEUED_TEXT)
 
 
 class Unasked(NamedTuple):
@@ -257,7 +260,7 @@ def unasked(conn: sqlite3.Connection, words: list[Word], wanted: Wanted) -> list
         where += " AND e.session_id = ?"
         others += (wanted.session,)
     sql = f"{_UNASKED}{letters}{where} ORDER BY e.timestamp DESC LIMIT {CANDIDATES}"
-    rows, _ = rows_within(conn, sql, (*values, *others), BUDGET_SECONDS)
+    rows, _ = rows_within(conn, sql, (*_QUEUED, *values, *others), BUDGET_SECONDS)
     return [Unasked(*row) for row in rows]
 
 

@@ -10,22 +10,15 @@ of its places. That line is read (again) and the row is filled from it, with all
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from ctxdb.claude.names import PROGRESS, is_unique_id
 from ctxdb.columns import insert_sql, values_of
 from ctxdb.rows import Message, MessageCopy
-from ctxdb.rules.owners import (
-    WRAPPED,
-    FileRank,
-    LineRank,
-    SessionRank,
-    is_uuid,
-    line_rank,
-    session_rank,
-)
+from ctxdb.rules.owners import WRAPPED, is_uuid, line_rank
 from ctxdb.settle import agent_facts, repeated_calls, requests
 from ctxdb.settle.line_counts import CountedLine, shift_count
+from ctxdb.settle.owner_order import OwnerRanks, Place
 from ctxdb.settle.session_files import recount_file
 from ctxdb.settle.turns import forked_queues
 from ctxdb.store.insert import insert_beside, load
@@ -36,8 +29,6 @@ if TYPE_CHECKING:
 
     from ctxdb.settle.stored_replays import StoredReplays
     from ctxdb.settle.touched import Touched
-
-    Place = Message | MessageCopy
 
 _TIED = (
     "cl.owner_flags = ml.owner_flags AND cl.timestamp IS m.timestamp"
@@ -73,16 +64,6 @@ def copy_of(place: Message, message_id: int) -> MessageCopy:
     )
 
 
-class OwnerOrder(NamedTuple):
-    """Sort key of the places of an entry: the first one owns it."""
-
-    is_gone: bool  # a line that is gone can only keep what no other line has
-    line: LineRank
-    session: SessionRank
-    file: FileRank
-    byte_start: int
-
-
 class Copies:
     """Settles repeated entries."""
 
@@ -102,8 +83,7 @@ class Copies:
         self.merged: dict[int, int] = {}  # rows that were merged with others, and with which
         self.renamed: list[tuple[str, str | None, int]] = []  # uuid, session, message
         self.at_hand: dict[tuple[int, int], Message] = {}  # lines of this batch, by place
-        self.ranks: dict[str | None, SessionRank] = {}
-        self.files: dict[int, FileRank] = {}
+        self.ranks = OwnerRanks(conn)
 
     def _owner(self, message_id: int) -> Message | None:
         return next(load(self.conn, Message, "WHERE t.id = ?", (message_id,)), None)
@@ -199,33 +179,6 @@ class Copies:
         if one != other:
             self.touched.shared |= sessions
 
-    def _session_rank(self, session_id: str | None) -> SessionRank:
-        if session_id not in self.ranks:
-            row = self.conn.execute(
-                "SELECT first_unshared_at FROM _shared_sessions WHERE session_id = ?", (session_id,)
-            ).fetchone()
-            (first,) = row or (None,)
-            self.ranks[session_id] = session_rank(session_id, first)
-        return self.ranks[session_id]
-
-    def _file_rank(self, file_id: int) -> FileRank:
-        if file_id not in self.files:
-            row = self.conn.execute(
-                "SELECT agent_id IS NOT NULL, path FROM source_files WHERE id = ?", (file_id,)
-            ).fetchone()
-            is_agents, path = row or (True, "")
-            self.files[file_id] = FileRank(bool(is_agents), path)
-        return self.files[file_id]
-
-    def _order(self, place: Place) -> OwnerOrder:
-        return OwnerOrder(
-            place.byte_length < 0,
-            line_rank(place),
-            self._session_rank(place.session_id),
-            self._file_rank(place.source_file_id),
-            place.byte_start,
-        )
-
     def _to_copy(self, owner: Message, message_id: int) -> None:
         """The owner's line becomes one of the other places."""
         if owner.byte_length < 0:
@@ -261,7 +214,7 @@ class Copies:
         sessions = sorted(self.touched.shared)
         self.touched.shared.clear()
         if sessions:
-            self._mark_sharing(sessions)
+            self.ranks.mark_sharing(sessions)
             self._contest_ties(sessions)
         for message_id in sorted(self.contested):
             self._elect(message_id)
@@ -283,16 +236,6 @@ class Copies:
             )
             self.touched.turns_of_files.update(forked_queues(self.conn, sessions))
 
-    def _mark_sharing(self, sessions: list[str]) -> None:
-        self.conn.executemany(
-            "INSERT OR REPLACE INTO _shared_sessions SELECT ?1, (SELECT min(m.timestamp)"
-            " FROM messages m WHERE m.session_id = ?1 AND NOT EXISTS ("
-            "  SELECT 1 FROM message_copies c WHERE c.message_id = m.id"
-            "   AND c.session_id IS NOT m.session_id))",
-            [(session_id,) for session_id in sessions],
-        )
-        self.ranks.clear()
-
     def _contest_ties(self, sessions: list[str]) -> None:
         """Entries whose owner only the rank of these sessions decides."""
         self.contested.update(
@@ -312,8 +255,8 @@ class Copies:
         if owner is None:
             return  # merged with another since
         copies = load(self.conn, MessageCopy, "WHERE t.message_id = ?", (message_id,))
-        for place in sorted(copies, key=self._order):
-            if self._order(place) > self._order(owner):
+        for place in sorted(copies, key=self.ranks.order):
+            if self.ranks.order(place) > self.ranks.order(owner):
                 return
             message = self._read(place)
             if message is None:
