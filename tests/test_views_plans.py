@@ -208,3 +208,14 @@ def test_a_period_of_windows_reads_no_requests_but_theirs(conn: sqlite3.Connecti
     found = [row[3] for row in rows]
     assert "SEARCH u USING INDEX usage_quarter (<expr>>? AND <expr><?)" in found
     assert not [step for step in found if step.startswith("SCAN u")]
+
+
+@pytest.mark.parametrize("view", ["conversation", "session_messages"])
+def test_messages_are_not_read_into_an_index_for_the_query(
+    conn: sqlite3.Connection, view: str
+) -> None:
+    conn.execute("DELETE FROM sqlite_stat1 WHERE tbl = 'message_copies'")  # as after some syncs
+    conn.execute("ANALYZE sqlite_schema")
+    found = plan(conn, f"SELECT * FROM {view} LIMIT 100")
+    assert "SEARCH m USING AUTOMATIC" not in found
+    assert "BLOOM FILTER ON m" not in found

@@ -29,6 +29,7 @@ def test_a_run_that_begins_with_a_turn_is_of_that_turn_alone() -> None:
 
 def test_a_turn_that_begins_as_a_run_ends_has_no_part_of_it() -> None:
     assert reported_ms(begun(100, 500), [Run(200, 500)]) == {FIRST: 300}
+    assert reported_ms(begun(100, 500, 900), [Run(200, 500)]) == {FIRST: 300}
 
 
 def test_what_was_before_the_first_turn_is_of_no_turn() -> None:

@@ -116,7 +116,8 @@ def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> None:
     ).fetchall():
         conn.execute("UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id))
         changed.update(session for session in (before, now) if session is not None)
-    refresh(conn, changed)
+    if changed:
+        refresh(conn, changed)
 
 
 def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None, str]:
