@@ -37,6 +37,8 @@ class SessionFacts:
 
     exists: bool = False
     project_id: int | None = None
+    slug: str | None = None
+    started_at: str | None = None
     shares_entries: bool = False
     files: list[SessionFile] = field(default_factory=list)  # in reading order
     prompts: list[Prompt] = field(default_factory=list)  # the first ten
@@ -54,14 +56,15 @@ def read_facts(
 ) -> dict[str, SessionFacts]:
     """What is stored of these sessions; without `whole`, only what says their project."""
     found = {session_id: SessionFacts() for session_id in sessions}
-    for session_id, project_id, shares in look_up(
+    for session_id, project_id, slug, started_at, shares in look_up(
         conn,
         sessions,
-        "SELECT s.id, s.project_id, EXISTS (SELECT 1 FROM _shared_sessions h"
+        "SELECT s.id, s.project_id, s.slug, s.started_at, EXISTS (SELECT 1 FROM _shared_sessions h"
         "  WHERE h.session_id = s.id) FROM j CROSS JOIN sessions s ON s.id = j.value",
     ):
         facts = found[session_id]
         facts.exists, facts.project_id, facts.shares_entries = True, project_id, bool(shares)
+        facts.slug, facts.started_at = slug, started_at
     for file in map(
         loader(SessionFile),
         look_up(
