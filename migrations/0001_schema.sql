@@ -178,6 +178,7 @@ CREATE INDEX turns_plan ON turns(session_id, ordinal) WHERE kind = 'plan';
 CREATE INDEX turns_source_file_id ON turns(source_file_id, byte_start);
 CREATE INDEX turns_message_id ON turns(message_id);
 CREATE INDEX turns_started_at ON turns(started_at);
+CREATE INDEX turns_session_file ON turns(session_id, source_file_id);
 CREATE INDEX turns_session_time ON turns(session_id, started_at);
 -- Times in another form than Claude Code's do not compare as texts.
 CREATE INDEX turns_odd_times ON turns(session_id) WHERE started_at NOT GLOB '????-??-??T??:??:??.???Z';

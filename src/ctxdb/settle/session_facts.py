@@ -42,7 +42,8 @@ class SessionFacts:
     shares_entries: bool = False
     files: list[SessionFile] = field(default_factory=list)  # in reading order
     prompts: list[Prompt] = field(default_factory=list)  # the first ten
-    turn_kinds: set[str] = field(default_factory=set)  # of all that was asked in it
+    # of what was asked in it: one that is not sdk, if there is any
+    turn_kinds: set[str] = field(default_factory=set)
     plans: list[str] = field(default_factory=list)  # lines that begin the work on plans
     titles: dict[tuple[int, str], str] = field(default_factory=dict)  # by file and kind
     summaries: list[Summary] = field(default_factory=list)
@@ -108,12 +109,13 @@ def _read_words(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
         " ON t.session_id = j.value AND t.ordinal <= 10 ORDER BY j.key, t.ordinal",
     ):
         found[session_id].prompts.append(Prompt(*prompt))
-    for session_id, kind in look_up(
+    for session_id, *kinds in look_up(
         conn,
         found,
-        "SELECT DISTINCT t.session_id, t.kind FROM j CROSS JOIN turns t ON t.session_id = j.value",
+        "SELECT j.value, (SELECT kind FROM turns WHERE session_id = j.value LIMIT 1),"
+        " (SELECT kind FROM turns WHERE session_id = j.value AND kind <> 'sdk' LIMIT 1) FROM j",
     ):
-        found[session_id].turn_kinds.add(kind)
+        found[session_id].turn_kinds.update(kind for kind in kinds if kind is not None)
     for session_id, text in look_up(
         conn,
         found,

@@ -38,9 +38,11 @@ _FIRST_TURNS = (
 )
 _TURN_BEFORE = "SELECT max(started_at) FROM turns WHERE session_id = ? AND started_at < ?"
 _WITH_ODD_TIMES = (
-    "SELECT m.session_id FROM j CROSS JOIN messages m ON m.session_id = j.value"
+    "SELECT m.session_id FROM j CROSS JOIN messages m INDEXED BY messages_odd_durations"
+    " ON m.session_id = j.value"
     f" AND m.subtype = 'turn_duration' AND m.timestamp {_ODD}"
-    " UNION SELECT t.session_id FROM j CROSS JOIN turns t ON t.session_id = j.value"
+    " UNION SELECT t.session_id FROM j CROSS JOIN turns t INDEXED BY turns_odd_times"
+    " ON t.session_id = j.value"
     f" AND t.started_at {_ODD}"
 )
 _WORK_TIMES = (
