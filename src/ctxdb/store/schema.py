@@ -105,8 +105,8 @@ _FTS_DOCS = {
     "turns_fts": "Full text over what people asked.",
     "sessions_fts": "Full text over the titles of sessions, and all names they ever had.",
     "todos_fts": "Full text over to-dos.",
-    "plans_fts": "Full text over plans.",
-    "history_fts": "Full text over the prompts in history.jsonl.",
+    "plans_fts": "Full text over the texts of plans.",
+    "history_fts": "Full text over the prompts of history.jsonl.",
 }
 
 
