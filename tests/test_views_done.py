@@ -156,7 +156,11 @@ def test_a_failed_edit_is_no_edit_and_a_snapshot_no_touch(made: Made) -> None:
     assert rows == [(A_PY, 0, 0, 0, 1, 1)]
     assert columns(db, "sessions_overview", "files_changed, lines_added") == [(0, 0)]
     rows = columns(db, "file_history", "operation, succeeded", "ORDER BY operation")
-    assert rows == [("edit", 0), ("mention", 1), ("snapshot", 1)]
+    assert rows == [("edit", 0), ("mention", 1)]
+    with closing(sqlite3.connect(db)) as conn:
+        asked = Ask("file_history", params={"snapshots": "1", "operation": "snapshot"}, since="all")
+        statement = statement_for(asked, conn)
+        assert len(conn.execute(statement.sql, statement.values).fetchall()) == 1
 
 
 def test_the_same_path_in_two_projects_is_two_files(made: Made) -> None:
@@ -315,7 +319,7 @@ def test_a_turn_has_its_reply_and_what_it_took(db: Path) -> None:
     assert columns(db, "turns_overview", names) == [
         ("prompt", "another way", "Like this.", 1, 0, 0, 0, 2, 8.0),
         ("prompt", "/usr/bin is no command", "Right.", 0, 0, 0, 0, 1, 1.0),
-        ("prompt", "then rename it", "I could rename", 0, 0, 0, 0, 1, 4.0),
+        ("prompt", "then rename it", "I could rename", 0, 0, 0, 0, 1, 2.0),
         ("queued", "also the docs", None, 5, 0, 1, 1, 6, 13.0),
         ("prompt", "make it green", "And committed.", 5, 1, 3, 1, 7, 14.0),
     ]
