@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -152,6 +153,27 @@ def test_case_97_indexing_goes_on_if_the_archive_cannot_be_written(place: Place)
     assert report["lines_read"] == 1
     (problem,) = report["problems"]
     assert problem.startswith("for the archive: ")
+
+
+def test_the_daemon_archives_what_it_reads(place: Place) -> None:
+    first = next(iter(sorted(place.root.rglob("*.jsonl"))))
+    place.run("daemon", "start")
+    try:
+        with first.open("ab") as file:
+            file.write(b'{"type": "mood", "of": "the daemon"}\n')
+        size = first.stat().st_size
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            with closing(open_archive(place.db)) as archive:
+                ((archived,),) = archive.execute(
+                    "SELECT max(size) FROM files WHERE path = ?", (str(first),)
+                ).fetchall()
+            if archived == size:
+                break
+            time.sleep(0.2)
+        assert archived == size
+    finally:
+        place.run("daemon", "stop")
 
 
 def test_the_archive_can_be_switched_off(home: Path) -> None:

@@ -204,7 +204,7 @@ def test_sync_passes_on_database_roots_and_wait(backend: Backend, tmp_path: Path
     flags = [word for root in roots for word in ("--root", str(root))]
     assert run("--db", tmp_path / "x.db", "sync", *flags, "--wait").exit_code == 0
     assert backend.calls == [
-        ("sync", Config(tmp_path / "x.db", tuple(map(str, roots))), {"wait": True})
+        ("sync", Config(tmp_path / "x.db", tuple(map(str, roots)), archive=True), {"wait": True})
     ]
 
 

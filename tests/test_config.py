@@ -33,13 +33,15 @@ def test_the_command_line_beats_the_environment_which_beats_the_file_which_beats
     home: Path, environ: dict[str, str]
 ) -> None:
     write_config(home, 'db = "/from/file.db"\nroots = ["/from/file"]\n')
-    assert config.load(environ=environ) == config.Config(Path("/from/file.db"), ("/from/file",))
+    assert config.load(environ=environ) == config.Config(
+        Path("/from/file.db"), ("/from/file",), archive=True
+    )
     environ |= {"CTXDB_DB": "/from/env.db", "CLAUDE_CONFIG_DIR": "/from/env"}
     assert config.load(environ=environ) == config.Config(
-        Path("/from/env.db"), ("/from/env/projects",)
+        Path("/from/env.db"), ("/from/env/projects",), archive=True
     )
     assert config.load(Path("/flag.db"), [Path("/flag")], environ) == config.Config(
-        Path("/flag.db"), ("/flag",)
+        Path("/flag.db"), ("/flag",), archive=True
     )
 
 
@@ -93,7 +95,7 @@ def test_relative_paths_on_the_command_line_become_absolute(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     loaded = config.load(Path("x/../my.db"), [Path("logs")], environ)
-    assert loaded == config.Config(tmp_path / "my.db", (str(tmp_path / "logs"),))
+    assert loaded == config.Config(tmp_path / "my.db", (str(tmp_path / "logs"),), archive=True)
 
 
 def test_a_symbolic_link_to_a_database_is_not_resolved(

@@ -18,7 +18,20 @@ from ctxdb.store import sql_files
 from demo_db import demo_folder
 
 # They go on until they are stopped, or change the machine; their own tests run them.
-APART = ("watch", "daemon", "serve", "demo", "archive", "restore", "rebuild", "forget", "redact")
+APART = (
+    *(
+        "watch",
+        "daemon",
+        "serve",
+        "demo",
+        "archive",
+        "restore",
+        "rebuild",
+        "forget",
+        "redact",
+        "mcp",
+    ),
+)
 # What has to be there before: the example that makes it.
 AFTER = {
     "ctxdb prices remove kimi-k3": "ctxdb prices add kimi-k3",

@@ -12,8 +12,6 @@ import ctxdb
 
 SOURCE = Path(ctxdb.__file__).parent
 MAY_SPELL = ("claude", "demo")  # demo writes transcripts
-# Modules whose SQL still spells types of entries. Remove a line when it is no longer true.
-NOT_YET = {"settle/turns.py", "settle/turn_starts.py"}
 
 # Keys, types, tools, ids and tags that only the format has. Words that the database uses for its
 # own columns and values (session_id, tool_use_id, prompt, a message's type) are not in this list.
@@ -151,11 +149,9 @@ def test_no_module_outside_claude_spells_a_key_of_the_format() -> None:
     wrong = [
         f"{name}:{line} spells {key}: read it with a function of claude/"
         for name, keys in found.items()
-        if name not in NOT_YET
         for line, key in keys
     ]
     assert not wrong, "\n" + "\n".join(wrong)
-    assert set(found) == NOT_YET, "remove from NOT_YET what no longer spells a key"
 
 
 @pytest.mark.parametrize(

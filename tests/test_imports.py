@@ -151,3 +151,10 @@ def test_every_form_of_import_is_seen(tmp_path: Path, statement: str, rule: str)
         assert rule in found
     else:
         assert rules == []
+
+
+def test_every_package_is_in_the_picture_of_the_architecture() -> None:
+    page = (Path(__file__).parents[1] / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    picture = page.partition("```")[2].partition("```")[0]
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    assert {name for name in packages if f" {name} " not in picture} == set()

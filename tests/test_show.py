@@ -740,7 +740,7 @@ def test_periods() -> None:
 def test_in_a_pipe_nothing_is_cut_to_the_width_of_a_terminal(world: World, files: Files) -> None:
     one = files.session()
     one.prompt("go")
-    one.tool("Bash", {"command": "echo " + "x" * 300 + " end"})
+    one.tool("Bash", {"command": "echo " + "x" * 280 + " end"})
     fill(world, files)
     assert "x end" in world.cli("show", "--no-sync").stdout
 

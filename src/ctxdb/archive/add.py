@@ -49,6 +49,14 @@ class Added:
     bytes: int = 0
     rewritten: int = 0
     problems: list[str] = field(default_factory=list)  # path: reason
+    is_complete: bool = True  # nothing was left for another time
+
+    def add(self, other: Added) -> None:
+        """Count what was done besides."""
+        self.files += other.files
+        self.bytes += other.bytes
+        self.rewritten += other.rewritten
+        self.problems += other.problems
 
 
 class ArchivedFile(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
@@ -32,6 +31,7 @@ def statusline(ctx: Context) -> None:
       ctxdb agent install --statusline
       echo '{"cost": {"total_cost_usd": 1.5}}' | ctxdb statusline
     """
+    import sqlite3
     from datetime import UTC, datetime
 
     from ctxdb.statusline.client_input import ClientInput, read_input

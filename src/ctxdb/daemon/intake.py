@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ctxdb.daemon.archiver import Archiver
 from ctxdb.daemon.beside import Beside
 from ctxdb.daemon.database import (
     WAL_BYTES,
@@ -56,6 +57,7 @@ class Intake:
     log: Log
     make_slice: Callable[[sqlite3.Connection, Limits], Slice] = Slice
     beside: Beside = field(default_factory=Beside)
+    archiver: Archiver = field(default_factory=Archiver)
     queue: Queue = field(default_factory=Queue)
     found: Scan | None = None  # a walk whose result is not stored yet
     wants_walk: bool = False  # the database may be another one: look at everything
@@ -136,6 +138,15 @@ class Intake:
             raise
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self._failed(e)
+
+    def add_to_archive(self) -> None:
+        """Archive what was read. If that fails, lines are stored all the same."""
+        try:
+            added = self.archiver.add(self.database.conn)
+            for problem in added.problems if added else ():
+                self.log.trouble(f"archive {problem}", f"cannot archive {problem}")
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self.log.trouble("archive", f"cannot write the archive: {e}")
 
     def check(self) -> None:
         """Check that the database is still the one that was opened."""
@@ -231,6 +242,7 @@ class Intake:
         now = time.monotonic()
         self.wrote()
         self.beside.is_wanted = True  # to-dos and saved outputs come with lines
+        self.archiver.is_wanted = True
         health.lines += lines
         health.bytes += size
         health.slices += 1

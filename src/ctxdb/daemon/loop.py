@@ -86,19 +86,20 @@ class Loop:
         self._look(now)
         if self.intake.has_work and now >= self.intake.retry_at:
             self.intake.step()
-        if self._may_read_beside(now):
+        if self._is_free(now) and self.intake.beside.is_due(now):
             self.intake.read_beside()
+        if self._is_free(now) and self.intake.archiver.is_due(now):
+            self.intake.add_to_archive()
         if now > self._checkpoint_at():
             self.intake.checkpoint()
         if self.intake.wants_walk and not self.intake.trouble:
             self.intake.wants_walk = False
             self.walk_at = now
 
-    def _may_read_beside(self, now: float) -> bool:
-        """Transcripts come first."""
+    def _is_free(self, now: float) -> bool:
+        """Whether no line of a transcript waits: they come first."""
         intake = self.intake
-        is_free = not intake.has_work and intake.has_looked and now >= intake.retry_at
-        return is_free and intake.beside.is_due(now)
+        return not intake.has_work and intake.has_looked and now >= intake.retry_at
 
     def _until_next(self) -> float:
         now = time.monotonic()
@@ -111,8 +112,11 @@ class Loop:
             times.append(self.hot_at)
         if self.intake.retry_at > now:
             times.append(self.intake.retry_at)
-        elif self.intake.beside.is_wanted and self.intake.has_looked:
-            times.append(self.intake.beside.not_before)
+        elif self.intake.has_looked:
+            if self.intake.beside.is_wanted:
+                times.append(self.intake.beside.not_before)
+            if self.intake.archiver.db_path and self.intake.archiver.is_wanted:
+                times.append(self.intake.archiver.not_before)
         if self.rearm_at is not None:
             times.append(self.rearm_at)
         times += [self.intake.retry_file_at, self._checkpoint_at()]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb import __version__
 from ctxdb import daemon_health as beats
+from ctxdb.daemon.archiver import Archiver
 from ctxdb.daemon.beside import Beside
 from ctxdb.daemon.database import Database, Outdated, trouble_of
 from ctxdb.daemon.heartbeat import Heartbeat
@@ -105,6 +106,7 @@ class Daemon:
         self.rescan = Rescan(config.roots)
         self.intake = Intake(self.database, self.rescan, self.health, log)
         self.intake.beside = Beside(config.claude_dirs)
+        self.intake.archiver = Archiver(config.db_path if config.archive else None)
         self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
         self._kept_mode = ""
         self.heartbeat = Heartbeat(self.health, config.db_path, self.notifier, log)

@@ -21,9 +21,10 @@ from ctxdb.claude.side_contents import HISTORY_NAME
 from ctxdb.claude.sidecars import INDEX_NAME, meta_path
 from ctxdb.errors import ArchiveError
 
+FILES_AT_ONCE = 50  # between two notes of how far it has come
 _READ_UP_TO = "read_up_to"  # a key of `meta` in the archive: the last `last_read_at` it has seen
 _TRANSCRIPTS = (
-    "SELECT f.path, b.path_bytes, b.root, f.session_id, f.agent_id, f.last_read_at"
+    "SELECT f.path, b.path_bytes, coalesce(b.root, '/'), f.session_id, f.agent_id, f.last_read_at"
     " FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
     " WHERE f.state <> 'missing' AND f.last_read_at >= ? ORDER BY f.id"
 )
@@ -34,6 +35,8 @@ _SIDE_FILES = (
 
 
 class _ReadFile(NamedTuple):
+    """A file that the database has read; without a root it is beside the transcripts."""
+
     path: str
     path_bytes: bytes | None
     root: str | None
@@ -46,24 +49,40 @@ class _ReadFile(NamedTuple):
         return os.fsdecode(self.path_bytes or self.path)
 
 
-def archive_new(db_path: Path, conn: sqlite3.Connection, now: str) -> Added:
-    """Add what was read since the last time. Raises ArchiveError if the archive cannot be used."""
+def archive_new(
+    db_path: Path, conn: sqlite3.Connection, now: str, *, most_bytes: int | None = None
+) -> Added:
+    """Add what was read since the last time. Raises ArchiveError if the archive cannot be used.
+
+    With `most_bytes` it stops after about so many; `is_complete` says whether anything is left.
+    """
     try:
         with closing(open_archive(db_path)) as archive:
-            row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
-            (since,) = row or ("",)
-            read = [*map(_ReadFile._make, conn.execute(_TRANSCRIPTS, (since,)))]
-            beside = [*map(_ReadFile._make, conn.execute(_SIDE_FILES, (since,)))]
-            roots = [root for (root,) in conn.execute("SELECT DISTINCT root FROM _file_marks")]
-            sources = {source.path: source for source in _waiting(archive)}
-            for source in _sources(read, beside, [root for root in roots if root]):
-                sources[source.path] = source
-            added = add_files(archive, sources.values(), now)
-            last = max((one.read_at or "" for one in (*read, *beside)), default=since)
-            if last != since:
-                archive.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_READ_UP_TO, last))
+            return _archive_since(archive, conn, now, most_bytes)
     except sqlite3.Error as e:
         raise ArchiveError(f"{archive_path(db_path)}: {e}; indexing goes on without it") from e
+
+
+def _archive_since(
+    archive: sqlite3.Connection, conn: sqlite3.Connection, now: str, most_bytes: int | None
+) -> Added:
+    row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
+    (since,) = row or ("",)
+    roots = [root for (root,) in conn.execute("SELECT DISTINCT root FROM _file_marks") if root]
+    files = [
+        *map(_ReadFile._make, conn.execute(_TRANSCRIPTS, (since,))),
+        *map(_ReadFile._make, conn.execute(_SIDE_FILES, (since,))),
+    ]
+    files.sort(key=lambda file: file.read_at or "")
+    added = add_files(archive, _waiting(archive), now)
+    for start in range(0, len(files), FILES_AT_ONCE):
+        some = files[start : start + FILES_AT_ONCE]
+        added.add(add_files(archive, _sources(some, roots), now))
+        last = max(file.read_at or "" for file in some)
+        archive.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_READ_UP_TO, last))
+        if most_bytes is not None and added.bytes >= most_bytes:
+            added.is_complete = start + FILES_AT_ONCE >= len(files)
+            break
     return added
 
 
@@ -91,24 +110,22 @@ def _waiting(archive: sqlite3.Connection) -> Iterator[Source]:
         yield Source(os.fsdecode(path_bytes or path), root, kind, session_id)
 
 
-def _sources(
-    read: Iterable[_ReadFile], beside: Iterable[_ReadFile], roots: list[str]
-) -> Iterator[Source]:
+def _sources(files: Iterable[_ReadFile], roots: list[str]) -> Iterator[Source]:
     folders: set[str] = set()
-    for file in read:
-        path, root = file.open_path, file.root or os.path.dirname(file.open_path)
-        yield Source(path, root, TRANSCRIPT, file.session_id)
+    for file in files:
+        path = file.open_path
+        if file.root is None:  # beside the transcripts
+            kind = HISTORY if os.path.basename(path) == HISTORY_NAME else BESIDE
+            yield Source(path, _root_of(path, roots), kind, file.session_id)
+            continue
+        yield Source(path, file.root, TRANSCRIPT, file.session_id)
         if file.agent_id is not None:
             if os.path.lexists(meta := meta_path(path)):
-                yield Source(meta, root, BESIDE, file.session_id)
+                yield Source(meta, file.root, BESIDE, file.session_id)
         elif (folder := os.path.dirname(path)) not in folders:
             folders.add(folder)
             if os.path.lexists(index := os.path.join(folder, INDEX_NAME)):
-                yield Source(index, root, BESIDE, None)
-    for file in beside:
-        path = file.open_path
-        kind = HISTORY if os.path.basename(path) == HISTORY_NAME else BESIDE
-        yield Source(path, _root_of(path, roots), kind, file.session_id)
+                yield Source(index, file.root, BESIDE, None)
 
 
 def _root_of(path: str, roots: list[str]) -> str:

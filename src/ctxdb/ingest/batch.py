@@ -1,4 +1,4 @@
-"""One batch of chunks into the database, in one transaction.
+"""One batch of chunks into the open transaction.
 
 New entries take a few look-ups for the whole batch, then one executemany per table. Entries that
 repeat stored ones are settled afterwards, one at a time (settle/copies.py). At the end everything
@@ -38,7 +38,7 @@ Reread = Callable[[sqlite3.Connection, int, int, int], Message | None]
 
 
 class Batch:
-    """The work of one transaction."""
+    """The work of one batch; the caller commits."""
 
     def __init__(self, conn: sqlite3.Connection, now: str, reread: Reread) -> None:
         self.conn = conn

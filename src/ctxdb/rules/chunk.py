@@ -1,6 +1,6 @@
 """One chunk of lines as rows: the only way from what lines say to rows, for one line or 4 MB.
 
-`make_chunk` is pure: the same lines of the same file always give the same rows. It may run in any
+`fill_chunk` is pure: the same lines of the same file always give the same rows. It may run in any
 process. Ids are numbers within the chunk until the chunk is stored. What needs more than the chunk
 (turns, copies, parents and calls elsewhere) is settled when it is stored.
 """

@@ -9,6 +9,7 @@ from operator import attrgetter
 import orjson
 
 from ctxdb.claude.human_text import is_caveat
+from ctxdb.claude.names import QUEUE_OPERATION
 from ctxdb.rows import Event, Message, Turn
 from ctxdb.rules.chunk import Chunk
 from ctxdb.rules.prompt_queue import PromptQueue, TurnStart
@@ -19,7 +20,6 @@ from ctxdb.store.lookup import look_up
 
 AgentKey = tuple[str | None, str]
 LINKS = ("progress", "result")  # facts that name the call which started an agent
-QUEUE = "queue-operation"
 
 
 class TurnStarts:
@@ -43,7 +43,7 @@ class TurnStarts:
         `new_events` are the ids of events that are stored for the first time.
         """
         lines: Iterable[Message | Event] = chunk.messages
-        queued = [event for event in chunk.events if event.type == QUEUE]
+        queued = [event for event in chunk.events if event.type == QUEUE_OPERATION]
         if queued:
             lines = sorted([*chunk.messages, *queued], key=attrgetter("byte_start"))
         file_id = chunk.file.id

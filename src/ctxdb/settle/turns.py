@@ -15,6 +15,7 @@ from typing import NamedTuple
 import orjson
 
 from ctxdb.claude.human_text import is_caveat
+from ctxdb.claude.names import QUEUE_OPERATION, QUEUED_COMMAND, REMOVE, STARTS_AGENTS
 from ctxdb.columns import insert_sql, values_of
 from ctxdb.rows import Message, Turn
 from ctxdb.rules.owners import SessionRank, session_rank
@@ -25,42 +26,42 @@ from ctxdb.store.lookup import look_up
 
 # Every line of a file that moves its queue, copied ones too: what the queue holds at a byte follows
 # from the file alone. Only an owned line has a row here for a turn to hang on.
-_QUEUE_LINES = """
+_QUEUE_LINES = f"""
 SELECT byte_start, 'event_id', id, session_id, timestamp, subtype, data, NULL FROM events
-  WHERE source_file_id = :file AND type = 'queue-operation' AND byte_length > 0
+  WHERE source_file_id = :file AND type = '{QUEUE_OPERATION}' AND byte_length > 0
     AND byte_start < :before
 UNION ALL SELECT c.byte_start, 'event_id', NULL, NULL, e.timestamp, e.subtype, e.data, NULL
   FROM _event_copies c JOIN events e ON e.id = c.event_id
-  WHERE c.source_file_id = :file AND e.type = 'queue-operation' AND c.byte_start < :before
+  WHERE c.source_file_id = :file AND e.type = '{QUEUE_OPERATION}' AND c.byte_start < :before
 UNION ALL SELECT byte_start, 'message_id', id, session_id, timestamp, NULL, NULL,
     json_extract(data, '$.queued_by_human') FROM messages
-  WHERE source_file_id = :file AND subtype = 'queued_command' AND byte_length > 0
+  WHERE source_file_id = :file AND subtype = '{QUEUED_COMMAND}' AND byte_length > 0
     AND byte_start < :before AND is_sidechain = 0
     AND json_extract(data, '$.queued_by_human') IS NOT NULL
 UNION ALL SELECT c.byte_start, 'message_id', NULL, NULL, NULL, NULL, NULL,
     json_extract(m.data, '$.queued_by_human')
   FROM message_copies c JOIN messages m ON m.id = c.message_id
-  WHERE c.source_file_id = :file AND m.subtype = 'queued_command' AND c.byte_start < :before
+  WHERE c.source_file_id = :file AND m.subtype = '{QUEUED_COMMAND}' AND c.byte_start < :before
     AND m.is_sidechain = 0 AND json_extract(m.data, '$.queued_by_human') IS NOT NULL
 ORDER BY 1
 """
 _END = 1 << 62
 
-# Turns whose line is still in its file: what a rewrite took away stands nowhere any more.
+# Turns whose line is still in its file: what a rewrite took away is nowhere any more.
 _IN_FILE = (
     "NOT EXISTS (SELECT 1 FROM messages m WHERE m.id = turns.message_id AND m.byte_length < 0)"
     " AND NOT EXISTS (SELECT 1 FROM events e WHERE e.id = turns.event_id AND e.byte_length < 0)"
 )
 
-# A session may stand in two files, one of which goes on where the other ends. What began a turn is
+# A session may be in two files, one of which goes on where the other ends. What began a turn is
 # then in both: the row is of the one, but lines that only the other has belong to it as well.
-_COPIED = """
+_COPIED = f"""
 SELECT c.byte_start, t.session_id, t.id FROM message_copies c CROSS JOIN turns t
   ON t.message_id = c.message_id
   WHERE c.source_file_id = :file AND c.byte_start > :after AND c.byte_start < :before
     AND t.source_file_id <> :file
 UNION ALL SELECT c.byte_start, t.session_id, t.id FROM _event_copies c CROSS JOIN events e
-  ON e.id = c.event_id AND e.type = 'queue-operation' AND e.subtype = 'remove'
+  ON e.id = c.event_id AND e.type = '{QUEUE_OPERATION}' AND e.subtype = '{REMOVE}'
   CROSS JOIN turns t ON t.session_id = e.session_id AND t.event_id = e.id
   WHERE c.source_file_id = :file AND c.byte_start > :after AND c.byte_start < :before
     AND t.source_file_id <> :file
@@ -272,7 +273,7 @@ def _find_queued(conn: sqlite3.Connection, file_id: int) -> None:
         "SELECT t.id, 'event_id', t.event_id FROM turns t WHERE t.source_file_id = ?1"
         "  AND t.event_id IS NOT NULL"
         " UNION ALL SELECT t.id, 'message_id', t.message_id FROM turns t JOIN messages m"
-        "  ON m.id = t.message_id WHERE t.source_file_id = ?1 AND m.subtype = 'queued_command'",
+        f"  ON m.id = t.message_id WHERE t.source_file_id = ?1 AND m.subtype = '{QUEUED_COMMAND}'",
         (file_id,),
     ).fetchall()
     for turn_id, source, row_id in stored:
@@ -294,8 +295,8 @@ def forked_queues(conn: sqlite3.Connection, sessions: list[str]) -> set[int]:
             conn,
             sessions,
             "SELECT DISTINCT o.source_file_id FROM j CROSS JOIN events e"
-            " ON e.session_id = j.value AND e.type = 'queue-operation'"
-            " CROSS JOIN events o ON o.type = 'queue-operation' AND o.timestamp = e.timestamp"
+            f" ON e.session_id = j.value AND e.type = '{QUEUE_OPERATION}'"
+            f" CROSS JOIN events o ON o.type = '{QUEUE_OPERATION}' AND o.timestamp = e.timestamp"
             " WHERE o.session_id <> e.session_id",
         )
     }
@@ -319,7 +320,7 @@ def _is_forked(conn: sqlite3.Connection, session_id: str | None, at: str | None)
     """Whether a queue operation is a fork's copy of one in the session that it came from."""
     rows = conn.execute(
         f"{_RANK} WHERE s.session_id = ?1 OR s.session_id IN (SELECT e.session_id FROM events e"
-        "  WHERE e.type = 'queue-operation' AND e.timestamp = ?2)",
+        f"  WHERE e.type = '{QUEUE_OPERATION}' AND e.timestamp = ?2)",
         (session_id, at),
     )
     ranks = {
@@ -355,7 +356,7 @@ def move_message(
         conn.execute("UPDATE tool_uses SET turn_id = ? WHERE id = ?", (turn_id, tool_id))
         conn.execute("UPDATE files_touched SET turn_id = ? WHERE tool_id = ?", (turn_id, tool_id))
         conn.execute("UPDATE git_operations SET turn_id = ? WHERE tool_id = ?", (turn_id, tool_id))
-        if name in ("Agent", "Workflow", None):
+        if name is None or name in STARTS_AGENTS:
             touched.calls.add(tool_use_id)
 
 
