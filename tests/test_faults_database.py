@@ -56,13 +56,13 @@ def one_line(done: Any, *words: str, code: int = 1) -> None:
 # A real sync that holds the database until its standard input ends.
 HELD = """
 import sys
-from ctxdb.ingest import run
-real = run.scan
+from ctxdb.ingest import sync
+real = sync.scan
 def wait(*words):
     print("holding", flush=True)
     sys.stdin.read()
     return real(*words)
-run.scan = wait
+sync.scan = wait
 from ctxdb.cli.main import main
 main()
 """
@@ -81,7 +81,9 @@ class Holder:
             umask=umask,
         )
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "holding\n"
+        if self.process.stdout.readline() != "holding\n":
+            _, errors = self.process.communicate(timeout=PATIENCE)
+            pytest.fail(f"the sync did not get as far as looking for files: {errors}")
 
     def __enter__(self) -> Self:
         return self
@@ -1076,6 +1078,7 @@ def test_the_database_and_all_files_beside_it_are_private_under_umask_022(world:
             ["ctxdb.db", "ctxdb.db-wal", "ctxdb.db-shm", "ctxdb.db.lock"], 0o600
         )
         assert stat.S_IMODE(world.db.parent.stat().st_mode) == 0o700
+    assert stat.S_IMODE(side(world, ".archive").stat().st_mode) == 0o600
 
 
 def test_a_database_that_others_could_read_is_made_private_by_the_next_sync(world: World) -> None:

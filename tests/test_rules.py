@@ -59,7 +59,7 @@ from ctxdb.rules.requests import (
     teller,
 )
 from ctxdb.rules.seen import sessions_seen
-from ctxdb.settle.copies import OwnerOrder
+from ctxdb.settle.owner_order import OwnerOrder
 
 ONE, TWO = "2026-01-01T00:00:01.000Z", "2026-01-01T00:00:02.000Z"
 UUID = "0000000a-0000-4000-8000-000000000000"

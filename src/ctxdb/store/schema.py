@@ -104,6 +104,9 @@ _FTS_DOCS = {
     "tool_uses_fts": "Full text over tool calls and their results.",
     "turns_fts": "Full text over what people asked.",
     "sessions_fts": "Full text over the titles of sessions, and all names they ever had.",
+    "todos_fts": "Full text over to-dos.",
+    "plans_fts": "Full text over the texts of plans.",
+    "history_fts": "Full text over the prompts of history.jsonl.",
 }
 
 
