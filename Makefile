@@ -21,7 +21,7 @@ GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_us
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck \
-	mutants check
+	mutants inspect check
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,7 +103,13 @@ build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and t
 		rm -rf "$$dir"; \
 	done
 
-check: test build ## Everything that must hold before a release
+INSPECT = npx --yes @modelcontextprotocol/inspector --cli $(BIN)/ctxdb --db $(VENV)/inspect/demo.db mcp
+inspect: $(VENV)/.dev ## Ask the MCP server with the MCP inspector (needs npm)
+	@rm -rf $(VENV)/inspect && $(BIN)/ctxdb demo $(VENV)/inspect >/dev/null
+	$(INSPECT) --method tools/list | grep -q '"file_history"'
+	$(INSPECT) --method tools/call --tool-name query --tool-arg sql='SELECT 1 + 1 AS two' | grep -q two
+
+check: test build inspect ## Everything that must hold before a release
 
 # What `make run` needs, and what the rest needs. The stamps are renewed when pyproject.toml changes.
 $(VENV)/.run: pyproject.toml

@@ -178,6 +178,10 @@ CREATE INDEX turns_plan ON turns(session_id, ordinal) WHERE kind = 'plan';
 CREATE INDEX turns_source_file_id ON turns(source_file_id, byte_start);
 CREATE INDEX turns_message_id ON turns(message_id);
 CREATE INDEX turns_started_at ON turns(started_at);
+CREATE INDEX turns_session_file ON turns(session_id, source_file_id);
+CREATE INDEX turns_session_time ON turns(session_id, started_at);
+-- Times in another form than Claude Code's do not compare as texts.
+CREATE INDEX turns_odd_times ON turns(session_id) WHERE started_at NOT GLOB '????-??-??T??:??:??.???Z';
 CREATE INDEX turns_event_id ON turns(event_id) WHERE event_id IS NOT NULL;
 
 -- Entries of the conversation: one row per transcript line of type user, assistant, system or attachment, once whatever files hold copies of it.
@@ -215,7 +219,8 @@ CREATE INDEX messages_source_file_id ON messages(source_file_id, byte_start);
 -- With what tells the work of a turn from the rest: how long it took is found without the messages.
 CREATE INDEX messages_turn_id ON messages(turn_id, timestamp, kind, agent_id);
 -- How long Claude Code says it worked, and caveats among what it wrote by itself: 2 % of the messages.
-CREATE INDEX messages_turn_duration ON messages(session_id) WHERE subtype = 'turn_duration';
+CREATE INDEX messages_turn_duration ON messages(session_id, timestamp) WHERE subtype = 'turn_duration';
+CREATE INDEX messages_odd_durations ON messages(session_id) WHERE subtype = 'turn_duration' AND timestamp NOT GLOB '????-??-??T??:??:??.???Z';
 CREATE INDEX messages_meta ON messages(session_id) WHERE kind = 'meta';
 CREATE INDEX messages_compact_summary ON messages(parent_uuid) WHERE kind = 'compact_summary';
 CREATE INDEX messages_extra ON messages(version) WHERE extra IS NOT NULL;

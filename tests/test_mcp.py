@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,9 @@ import ctxdb
 from ctxdb.errors import UsageError
 from ctxdb.mcp.paging import BEGIN, END, LABEL, harmless, page
 from ctxdb.mcp.server import QUESTIONS
+from ctxdb.mcp.tools import Tools
 from demo_db import demo_folder
+from real_corpus import CORPUS, HAS_CORPUS
 
 RUN = "from ctxdb.cli.main import main; main()"
 TOOLS = {"search", "session", "file_history", "query", "views", "schema"}
@@ -227,6 +231,67 @@ def test_without_the_extra_it_says_what_to_install(db: Path) -> None:
         1,
         "Error: the MCP server needs an extra: pip install 'ctxdb[mcp]'\n",
     )
+
+
+def test_case_102_random_requests_never_give_a_traceback(db: Path) -> None:
+    chance = random.Random(102)
+    methods = ["tools/call", "tools/list", "resources/read", "prompts/get", "initialize", "x", ""]
+    values = [None, True, -1, 1e308, "", "\x00", "a" * 5000, [], {}, [[[]]], {"sql": 1}]
+
+    def some() -> object:
+        return chance.choice(values)
+
+    lines = []
+    for number in range(300):
+        params: object = {"name": chance.choice([*TOOLS, "nope", 3]), "arguments": some()}
+        if chance.random() < 0.5:
+            keys = ("query", "sql", "id", "turn", "depth", "path", "cursor", "max_tokens", "limit")
+            params = {
+                "name": chance.choice([*TOOLS]),
+                "arguments": {chance.choice(keys): some() for _ in range(3)},
+            }
+        request = {"jsonrpc": chance.choice(["2.0", "1.0", None]), "id": number}
+        request |= {"method": chance.choice(methods), "params": chance.choice([params, some()])}
+        text = json.dumps(request)
+        lines.append(text[: chance.randrange(len(text))] if chance.random() < 0.1 else text)
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    first = {"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": hello}
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    text = "\n".join([json.dumps(first), json.dumps(told), *lines, ""])
+    done = subprocess.run(
+        command(db), input=text.encode(), capture_output=True, timeout=600, check=False
+    )
+    assert b"Traceback" not in done.stderr, done.stderr[-2000:]
+    assert b"Traceback" not in done.stdout
+    assert b'"result"' in done.stdout
+
+
+@pytest.mark.corpus
+@HAS_CORPUS
+def test_the_longest_real_session_stays_within_its_budget(tmp_path: Path) -> None:
+    with tarfile.open(CORPUS) as tar:
+        tar.extractall(tmp_path, filter="data")
+    path = tmp_path / "ctxdb.db"
+    root = str(tmp_path / "projects")
+    subprocess.run(
+        [sys.executable, "-c", RUN, "--db", str(path), "sync", "--root", root], check=True
+    )
+    with ctxdb.open(path, sync=False) as opened:
+        sql = "SELECT session_id FROM messages GROUP BY 1 ORDER BY sum(byte_length) DESC LIMIT 1"
+        longest = str(opened.query(sql)[0]["session_id"])
+        tools = Tools(opened)
+        for depth in ("brief", "text", "full"):
+            cursor = None
+            for _ in range(5):
+                found = page(tools.session(longest, None, depth), cursor, 4000)
+                assert len(found.text.encode()) <= 4000 * 3
+                cursor = found.cursor
+                if cursor is None:
+                    break
 
 
 @given(st.lists(st.text(), max_size=6), st.integers(200, 400))

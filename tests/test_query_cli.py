@@ -111,7 +111,8 @@ def test_one_of_the_list_in_full() -> None:
     assert "--since" in told
     assert "did you mean ingest_health" in refused("--list", "ingest_helth")
     # What a query wants to be told can be given as an option.
-    assert "Options: --since, --until, --project, --session, --sort" in query("--list", "standup")
+    told = query("--list", "standup")
+    assert "Options: --since, --until, --project, --human, --session, --sort" in told
 
 
 def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
@@ -129,7 +130,7 @@ def test_what_a_table_has_is_told_as_the_database_tells_it(db: Path) -> None:
     [
         (["tool_stat"], "did you mean tool_stats"),
         (["daily_usage", "--since", "today", "--until", "3d"], "--until 3d ends before"),
-        (["standup", "--model", "opus"], "only by --since, --until, --project, --session"),
+        (["standup", "--model", "opus"], "only by --since, --until, --project, --human, --session"),
         (["tool_stats", "--columns", "cals"], "did you mean calls"),
         (["tool_stats", "--sort", "cals"], "did you mean calls"),
         (["prompts", "--since", "soon"], "7d"),
@@ -342,9 +343,16 @@ def test_a_database_of_another_version_answers_with_its_own_views(db: Path) -> N
 
 
 def test_a_model_that_was_never_used_is_an_error_not_an_empty_answer(db: Path) -> None:
-    for format_ in ("table", "csv", "json"):
-        how = ("--since", "all", "--model", "sonet-5", "--format", format_)
-        assert "no model 'sonet-5'; did you mean claude-sonnet-5" in refused("daily_usage", *how)
+    how = ("daily_usage", "--since", "all", "--model", "sonet-5", "--format")
+    for format_ in ("table", "csv"):
+        assert "no model 'sonet-5'; did you mean claude-sonnet-5" in refused(*how, format_)
+    result = ctxdb("query", *how, "json")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert json.loads(result.stderr)["error"] == {
+        "code": "usage_error",
+        "message": "no model 'sonet-5'",
+        "hint": "did you mean claude-sonnet-5?",
+    }
     # A model that was used, only not then.
     assert query("daily_usage", "--since", "2020", "--until", "2020", "--model", "sonnet") == ""
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -135,6 +138,42 @@ def test_a_damaged_database_or_setting_does_not_matter(home: Path) -> None:
     config.parent.mkdir(parents=True)
     config.write_text("statusline = 3\n")
     assert run(b"{}", bad).stdout == b"ctxdb\n"
+
+
+def test_without_a_daemon_the_tail_of_this_transcript_is_read(home: Path) -> None:
+    root = home / ".claude/projects/-work-tides"
+    root.mkdir(parents=True)
+    session = "5e551000-0000-4000-8000-00000000000a"
+    transcript, other = root / f"{session}.jsonl", root / f"{session[:-1]}b.jsonl"
+
+    def line(number: int) -> str:
+        entry = {
+            "type": "user",
+            "uuid": f"5e551000-0000-4000-8000-0000000000{number:02d}",
+            "sessionId": session,
+            "timestamp": "2026-08-24T22:43:22.764Z",
+            "message": {"role": "user", "content": f"number {number}"},
+        }
+        return json.dumps(entry) + "\n"
+
+    def stored() -> int:
+        with closing(sqlite3.connect(db)) as conn:
+            (found,) = conn.execute("SELECT count(*) FROM messages").fetchone()
+        return int(found)
+
+    transcript.write_text(line(1))
+    db = home / ".local/share/ctxdb/ctxdb.db"
+    subprocess.run([sys.executable, "-c", RUN, "sync"], check=True, capture_output=True)
+    transcript.write_text(line(1) + line(2))
+    other.write_text(line(3))
+    asked = json.dumps({"session_id": session, "transcript_path": str(transcript)}).encode()
+    assert run(asked, db).returncode == 0
+    until = time.monotonic() + 120
+    while stored() < 2 and time.monotonic() < until:
+        time.sleep(0.1)
+    assert stored() == 2  # and nothing of the other file
+    outside = json.dumps({"transcript_path": "/etc/passwd"}).encode()
+    assert run(outside, db).returncode == 0
 
 
 def test_the_format_is_a_setting(home: Path) -> None:

@@ -156,7 +156,11 @@ def test_a_failed_edit_is_no_edit_and_a_snapshot_no_touch(made: Made) -> None:
     assert rows == [(A_PY, 0, 0, 0, 1, 1)]
     assert columns(db, "sessions_overview", "files_changed, lines_added") == [(0, 0)]
     rows = columns(db, "file_history", "operation, succeeded", "ORDER BY operation")
-    assert rows == [("edit", 0), ("mention", 1), ("snapshot", 1)]
+    assert rows == [("edit", 0), ("mention", 1)]
+    with closing(sqlite3.connect(db)) as conn:
+        asked = Ask("file_history", params={"snapshots": "1", "operation": "snapshot"}, since="all")
+        statement = statement_for(asked, conn)
+        assert len(conn.execute(statement.sql, statement.values).fetchall()) == 1
 
 
 def test_the_same_path_in_two_projects_is_two_files(made: Made) -> None:

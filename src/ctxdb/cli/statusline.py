@@ -48,7 +48,19 @@ def statusline(ctx: Context) -> None:
 
         template = statusline_format() or FORMAT
         known = _known(load(ctx.db), client, now)
-    print(status_line(template, client, known, now))  # noqa: T201
+    print(status_line(template, client, known, now), flush=True)  # noqa: T201
+    with suppress(CtxdbError, sqlite3.Error, OSError):
+        _read_tail(ctx, client)
+
+
+def _read_tail(ctx: Context, client: ClientInput) -> None:
+    from ctxdb.config import load
+
+    config = load(ctx.db)
+    if client.transcript_path is not None and config.db_path.exists():
+        from ctxdb.statusline.read_tail import read_tail_in_background
+
+        read_tail_in_background(config, client.transcript_path)
 
 
 def _known(config: Config, client: ClientInput, now: datetime) -> Numbers | None:

@@ -87,7 +87,7 @@ class Batch:
         count_chunks(self.conn, chunks)
         self._see(chunks)
         # Before files are located, sessions that are new must have their project.
-        sessions.know_projects(self.conn, self.touched.sessions)
+        self.touched.placed |= sessions.know_projects(self.conn, self.touched.sessions)
         for session_id in self.adopting:
             sessions.locate_files(self.conn, session_id)
         events.write_snapshots()
@@ -256,10 +256,10 @@ class Batch:
         for session_id in sorted(touched.renumber):
             turns.renumber(conn, session_id)
             touched.sessions.add(session_id)
-        settle_times(conn, touched)
+        settle_times(conn, touched, filled)
         touched.sessions.update(
             turn.session_id for turn in self.starts.new if turn.session_id is not None
         )
-        sessions.refresh(conn, touched.sessions)
+        touched.placed |= sessions.refresh(conn, touched.sessions)
         refresh_pull_requests(conn, touched.pull_requests)
-        refresh_beside(conn, touched.sessions)
+        refresh_beside(conn, touched, self.starts.new)

@@ -90,7 +90,7 @@ def make_server(db: Database, project: str | None = None) -> MCPServer[Any]:
         title="ctxdb: the history of Claude Code",
         instructions=INSTRUCTIONS,
         version=__version__,
-        log_level="ERROR",
+        log_level="CRITICAL",  # the SDK logs a traceback for what a client does wrong
     )
     tools = Tools(db, project)
     fresh = _Fresh(db)

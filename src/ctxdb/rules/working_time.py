@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -46,6 +46,15 @@ def epoch_ms(timestamp: str | None) -> int | None:
         return round(moment.timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def iso_of_epoch_ms(ms: int) -> str:
+    """The same moment as Claude Code writes it; "" when that is before the year 1."""
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    except OverflowError:
+        return ""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def run_of(timestamp: str | None, duration: Any) -> Run | None:

@@ -193,6 +193,7 @@ def _move(
     if not old:
         return
     touched.turns.update(t for (t,) in [*old, (turn_id,)] if t is not None)
+    touched.lists.add(session_id)
     for table in ("messages", "tool_uses", "files_touched"):
         conn.execute(
             f"UPDATE {table} SET turn_id = :turn WHERE session_id = :session"

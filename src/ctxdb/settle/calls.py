@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
-from ctxdb.claude.names import STARTS_AGENTS, is_unique_id
+from ctxdb.claude.names import LIST_TOOLS, STARTS_AGENTS, is_unique_id
 from ctxdb.columns import from_sql, loader, select_sql
 from ctxdb.rows import FileTouch, GitOperation, ToolUse
 from ctxdb.rules.calls import (
@@ -80,6 +80,7 @@ class StoredCalls:
         if not tools:
             return
         insert(self.conn, ToolUse, tools, beside=needs_bookkeeping)
+        self.note_lists(tools)
         # In one statement, which is four times as fast as one for each row: ids are counted on, so
         # that no other row is between the first and the last.
         ids = [tool.id for tool in tools]
@@ -212,6 +213,7 @@ class StoredCalls:
         if tool.session_id is not None and tool.session_id != call.session_id:
             # What it made there is at most linked now.
             self.touched.pull_requests.add(tool.session_id)
+        self.note_lists([tool])
         fill_call(tool, call)
         self.change(tool)
 
@@ -226,6 +228,14 @@ class StoredCalls:
         if tool.name in STARTS_AGENTS:
             self.touched.calls.add(tool.tool_use_id)
 
+    def note_lists(self, tools: Iterable[ToolUse]) -> None:
+        """Note whose to-dos and plans follow from these calls."""
+        self.touched.lists.update(
+            tool.session_id
+            for tool in tools
+            if tool.name in LIST_TOOLS and tool.session_id is not None
+        )
+
     def write(self) -> None:
         """Store what has changed, with the files it touched and the git operations it shows."""
         self.by_id.clear()
@@ -239,6 +249,7 @@ class StoredCalls:
         git = [row for tool in tools for row in git_operations(tool, self._reported(tool))]
         self._insert([tool for tool in tools if not tool.is_stored])
         update(self.conn, ToolUse, old, beside=needs_bookkeeping)
+        self.note_lists(old)
         for table in ("files_touched", "git_operations"):
             self.conn.executemany(
                 f"DELETE FROM {table} WHERE tool_id = ?", [(tool.id,) for tool in old]

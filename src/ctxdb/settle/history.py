@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ctxdb.rules.history import AskedTurn, Line, match, text_hash, turn_text
@@ -11,12 +11,12 @@ from ctxdb.store.lookup import first_column, json_list, look_up
 
 _TURNS = (
     "SELECT t.id, t.session_id, p.path, t.started_at, t.ordinal, t.kind, t.prompt FROM j"
-    " CROSS JOIN turns t ON t.session_id = j.value LEFT JOIN sessions s ON s.id = t.session_id"
-    " LEFT JOIN projects p ON p.id = s.project_id"
+    " CROSS JOIN turns t ON t.{column} = j.value LEFT JOIN sessions s ON s.id = t.session_id"
+    " LEFT JOIN projects p ON p.id = s.project_id WHERE t.session_id IS NOT NULL"
 )
 _KNOWN = (
     "SELECT turn_id, session_id, project_path, started_at, ordinal, text_hash FROM j"
-    " CROSS JOIN _turn_texts t ON t.session_id = j.value"
+    " CROSS JOIN _turn_texts t ON t.{column} = j.value"
 )
 _LINES = (
     "SELECT l.text_hash, h.id, l.line_hash, l.nth, h.timestamp, h.session_id, h.project_path FROM j"
@@ -39,16 +39,26 @@ class _TurnText(NamedTuple):
     text_hash: int
 
 
-def refresh_history(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
-    """The turns of these sessions may have changed."""
+def refresh_history(
+    conn: sqlite3.Connection, sessions: Collection[str], turns: Collection[int | None] = ()
+) -> None:
+    """These turns, and any of the turns of these sessions, may have changed."""
+    if not sessions and not turns:
+        return
     if conn.execute("SELECT 1 FROM history LIMIT 1").fetchone() is None:
         return
-    names = sorted(sessions)
-    before = {_TurnText(*values) for values in look_up(conn, names, _KNOWN)}
-    now = {
-        _TurnText(turn, session, project, at, ordinal, text_hash(turn_text(kind, prompt)))
-        for turn, session, project, at, ordinal, kind, prompt in look_up(conn, names, _TURNS)
-    }
+    before: set[_TurnText] = set()
+    now: set[_TurnText] = set()
+    of_sessions = (sorted(sessions), "session_id", "session_id")
+    for wanted, known_by, column in (of_sessions, (turns, "turn_id", "id")):
+        known = look_up(conn, wanted, _KNOWN.format(column=known_by))
+        before.update(_TurnText(*values) for values in known)
+        now.update(
+            _TurnText(turn, session, project, at, ordinal, text_hash(turn_text(kind, prompt)))
+            for turn, session, project, at, ordinal, kind, prompt in look_up(
+                conn, wanted, _TURNS.format(column=column)
+            )
+        )
     if before == now:
         return
     conn.executemany(

@@ -45,6 +45,8 @@ def refresh_plans(
 ) -> None:
     """Work out the plans of these sessions again, and of those that share a slug with one."""
     names, named = set(sessions), set(slugs)
+    if not names and not named:
+        return
     if named or conn.execute(_ANY_FILE).fetchone():
         for sql in (_SLUGS, _OLD_SLUGS):
             named.update(first_column(look_up(conn, names, sql)))

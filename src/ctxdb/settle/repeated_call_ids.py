@@ -153,6 +153,8 @@ class _Group:
     def _write(self, row: int) -> None:
         call, result = self.call_of.get(row), self.result_of.get(row)
         old = self.rows.get(row)
+        if old is not None:
+            self.stored.note_lists([old])
         if self._is_empty(row):
             for table in ("files_touched", "git_operations", "_tool_results"):
                 self.conn.execute(f"DELETE FROM {table} WHERE tool_id = ?", (row,))

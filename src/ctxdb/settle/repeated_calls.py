@@ -103,7 +103,9 @@ def _follow_message(conn: sqlite3.Connection, tool_use_id: str, touched: Touched
     ).fetchall():
         whose = (session_id, agent_id, turn_id)
         touched.calls.add(tool_use_id)
-        touched.pull_requests.update(s for s in (session_id, before) if s is not None)
+        both = {s for s in (session_id, before) if s is not None}
+        touched.pull_requests |= both
+        touched.lists |= both
         conn.execute(
             "UPDATE tool_uses SET session_id = ?, agent_id = ?, turn_id = ? WHERE id = ?",
             (*whose, tool_id),

@@ -37,10 +37,13 @@ class SessionFacts:
 
     exists: bool = False
     project_id: int | None = None
+    slug: str | None = None
+    started_at: str | None = None
     shares_entries: bool = False
     files: list[SessionFile] = field(default_factory=list)  # in reading order
     prompts: list[Prompt] = field(default_factory=list)  # the first ten
-    turn_kinds: set[str] = field(default_factory=set)  # of all that was asked in it
+    # of what was asked in it: one that is not sdk, if there is any
+    turn_kinds: set[str] = field(default_factory=set)
     plans: list[str] = field(default_factory=list)  # lines that begin the work on plans
     titles: dict[tuple[int, str], str] = field(default_factory=dict)  # by file and kind
     summaries: list[Summary] = field(default_factory=list)
@@ -54,14 +57,15 @@ def read_facts(
 ) -> dict[str, SessionFacts]:
     """What is stored of these sessions; without `whole`, only what says their project."""
     found = {session_id: SessionFacts() for session_id in sessions}
-    for session_id, project_id, shares in look_up(
+    for session_id, project_id, slug, started_at, shares in look_up(
         conn,
         sessions,
-        "SELECT s.id, s.project_id, EXISTS (SELECT 1 FROM _shared_sessions h"
+        "SELECT s.id, s.project_id, s.slug, s.started_at, EXISTS (SELECT 1 FROM _shared_sessions h"
         "  WHERE h.session_id = s.id) FROM j CROSS JOIN sessions s ON s.id = j.value",
     ):
         facts = found[session_id]
         facts.exists, facts.project_id, facts.shares_entries = True, project_id, bool(shares)
+        facts.slug, facts.started_at = slug, started_at
     for file in map(
         loader(SessionFile),
         look_up(
@@ -105,12 +109,13 @@ def _read_words(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
         " ON t.session_id = j.value AND t.ordinal <= 10 ORDER BY j.key, t.ordinal",
     ):
         found[session_id].prompts.append(Prompt(*prompt))
-    for session_id, kind in look_up(
+    for session_id, *kinds in look_up(
         conn,
         found,
-        "SELECT DISTINCT t.session_id, t.kind FROM j CROSS JOIN turns t ON t.session_id = j.value",
+        "SELECT j.value, (SELECT kind FROM turns WHERE session_id = j.value LIMIT 1),"
+        " (SELECT kind FROM turns WHERE session_id = j.value AND kind <> 'sdk' LIMIT 1) FROM j",
     ):
-        found[session_id].turn_kinds.add(kind)
+        found[session_id].turn_kinds.update(kind for kind in kinds if kind is not None)
     for session_id, text in look_up(
         conn,
         found,

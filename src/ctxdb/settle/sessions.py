@@ -29,17 +29,26 @@ _UPSERT = f"{insert_sql(Session)} ON CONFLICT (id) DO UPDATE SET " + ", ".join(
 )
 
 
-def refresh(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
-    """Derive the rows of sessions again."""
-    for session_id, seen in read_facts(conn, sorted(sessions)).items():
-        _refresh_one(conn, session_id, seen)
+def refresh(conn: sqlite3.Connection, sessions: Iterable[str]) -> set[str]:
+    """Derive the rows of sessions again; return those with another project, slug or start."""
+    return {
+        session_id
+        for session_id, seen in read_facts(conn, sorted(sessions)).items()
+        if _refresh_one(conn, session_id, seen)
+    }
 
 
-def know_projects(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
-    """Give sessions that have none their project; the rest of their rows is made later."""
+def know_projects(conn: sqlite3.Connection, sessions: Iterable[str]) -> set[str]:
+    """Give sessions that have none their project, and return them.
+
+    The rest of their rows is made later.
+    """
+    placed: set[str] = set()
     for session_id, seen in read_facts(conn, sorted(sessions), whole=False).items():
         if seen.project_id is None:
             project_id = _project_of(conn, seen)
+            if project_id is not None:
+                placed.add(session_id)
             conn.execute(
                 "INSERT INTO sessions (id, project_id) VALUES (?, ?) ON CONFLICT (id) DO UPDATE"
                 " SET project_id = excluded.project_id",
@@ -47,6 +56,7 @@ def know_projects(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
             )
             if seen.exists and project_id is not None:
                 _move_project(conn, session_id, None)
+    return placed
 
 
 def _project_of(conn: sqlite3.Connection, seen: SessionFacts) -> int | None:
@@ -59,7 +69,8 @@ def _project_of(conn: sqlite3.Connection, seen: SessionFacts) -> int | None:
     return _project(conn, seen, path, source) if path else None
 
 
-def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) -> None:
+def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) -> bool:
+    """Derive one row again; return whether its project, slug or start has changed."""
     files = seen.files
     backwards = [file for file in reversed(files) if file.main_lines] or files[::-1]
     prompt = first_prompt(seen)
@@ -88,6 +99,8 @@ def _refresh_one(conn: sqlite3.Connection, session_id: str, seen: SessionFacts) 
     conn.execute(_UPSERT, values_of(Session)(session))
     if seen.exists and seen.project_id != session.project_id:
         _move_project(conn, session_id, seen.project_id)
+    before = (seen.project_id, seen.slug, seen.started_at)
+    return before != (session.project_id, session.slug, session.started_at)
 
 
 def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:

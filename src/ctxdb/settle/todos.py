@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import orjson
 
@@ -34,8 +34,10 @@ _FILES = (
 )
 
 
-def refresh_todos(conn: sqlite3.Connection, sessions: Iterable[str]) -> None:
+def refresh_todos(conn: sqlite3.Connection, sessions: Collection[str]) -> None:
     """Work out the to-dos of these sessions again."""
+    if not sessions:
+        return
     names = sorted(sessions)
     calls: dict[str, list[TodoCall]] = {}
     files: dict[str, list[TodoFile]] = {}

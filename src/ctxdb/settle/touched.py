@@ -18,6 +18,9 @@ class Touched:
     shared: set[str] = field(default_factory=set)  # sessions that share entries with others
     pull_requests: set[str] = field(default_factory=set)  # sessions with new pull requests
     snapshots: set[str] = field(default_factory=set)  # sessions with new snapshots
+    lists: set[str] = field(default_factory=set)  # sessions whose calls of LIST_TOOLS have changed
+    # sessions that are new, or have another project, slug or start
+    placed: set[str] = field(default_factory=set)
     calls: set[str] = field(default_factory=set)  # tool_use_ids of calls that start agents
     # (session, tool_use_id) of ids that repeat, whose calls and results must be paired again
     pairs: set[tuple[str | None, str]] = field(default_factory=set)

@@ -138,14 +138,16 @@ class TurnStarts:
                 by_session.setdefault(turn.session_id, []).append(turn)
                 files.setdefault(turn.session_id, set()).add(turn.source_file_id)
         last: dict[str, int] = {}
-        for session_id, ordinal, file_id in look_up(
+        for session_id, ordinal, *some_files in look_up(
             self.conn,
             by_session,
-            "SELECT t.session_id, max(t.ordinal), t.source_file_id"
-            " FROM j CROSS JOIN turns t ON t.session_id = j.value GROUP BY 1, 3",
+            "SELECT j.value, (SELECT max(ordinal) FROM turns WHERE session_id = j.value),"
+            " (SELECT min(source_file_id) FROM turns WHERE session_id = j.value),"
+            " (SELECT max(source_file_id) FROM turns WHERE session_id = j.value) FROM j",
         ):
-            files[session_id].add(file_id)
-            last[session_id] = max(ordinal, last.get(session_id, 0))
+            if ordinal is not None:
+                files[session_id].update(some_files)
+                last[session_id] = ordinal
         for session_id, begun in by_session.items():
             if len(files[session_id]) > 1:
                 self.touched.renumber.add(session_id)
