@@ -326,7 +326,7 @@ CREATE TABLE tool_uses (
 CREATE INDEX tool_uses_tool_use_id ON tool_uses(tool_use_id, session_id);
 CREATE INDEX tool_uses_message_id ON tool_uses(message_id);
 CREATE INDEX tool_uses_session_id ON tool_uses(session_id, started_at);
-CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name);
+CREATE INDEX tool_uses_turn_id ON tool_uses(turn_id, name, status);
 CREATE INDEX tool_uses_name ON tool_uses(name, started_at);
 CREATE INDEX tool_uses_result_message_id ON tool_uses(result_message_id);
 CREATE INDEX tool_uses_agent ON tool_uses(session_id, agent_id) WHERE agent_id IS NOT NULL;
@@ -340,6 +340,8 @@ CREATE INDEX tool_uses_failed_session ON tool_uses(session_id) WHERE status = 'e
 
 -- Calls that change to-do lists and plans: 2 % of the calls.
 CREATE INDEX tool_uses_lists ON tool_uses(session_id) WHERE name = 'TodoWrite' OR name = 'TaskCreate' OR name = 'TaskUpdate' OR name = 'ExitPlanMode';
+-- Calls that ask what an agent in the background answered.
+CREATE INDEX tool_uses_outputs ON tool_uses(session_id, target) WHERE name = 'TaskOutput';
 CREATE INDEX tool_uses_result_path ON tool_uses(id) WHERE result_path IS NOT NULL;
 
 -- What a result says that is needed again when its call comes later or changes; only where it says something.

@@ -8,7 +8,7 @@
 --   tools (number): tool calls, including those of subagents
 --   tools_used (text): the tools that were called, and how often: Bash 5, Edit 3
 --   errors (number): tool calls that failed
---   commands_run (number): shell commands among these calls
+--   commands_run (number): shell commands among these calls, without those that were refused
 --   commands (text, detail): these commands, in order, as a JSON list
 --   files_changed (number): files that were created, written, edited or deleted
 --   files (text, detail): these files, as a JSON list of objects with path, lines_added and lines_removed
@@ -52,12 +52,12 @@ SELECT t.started_at, p.name AS project, t.kind, t.prompt,
     FROM (SELECT u.name, count(*) AS calls FROM tool_uses u WHERE u.turn_id = t.id GROUP BY u.name ORDER BY 2 DESC, 1)
   ) AS tools_used,
   (SELECT count(*) FROM tool_uses u WHERE u.turn_id = t.id AND u.status = 'error') AS errors,
-  (SELECT count(*) FROM tool_uses u WHERE u.turn_id = t.id AND u.name IN ('Bash', 'PowerShell')) AS commands_run,
+  (SELECT count(*) FROM tool_uses u WHERE u.turn_id = t.id AND u.name IN ('Bash', 'PowerShell') AND u.status <> 'rejected') AS commands_run,
   (
     SELECT json_group_array(command) FROM (
       SELECT coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target) AS command
       FROM tool_uses u
-      WHERE u.turn_id = t.id AND u.name IN ('Bash', 'PowerShell')
+      WHERE u.turn_id = t.id AND u.name IN ('Bash', 'PowerShell') AND u.status <> 'rejected'
       ORDER BY u.started_at, u.id
     )
     WHERE command IS NOT NULL

@@ -665,6 +665,22 @@ def test_a_prompt_that_was_queued_and_taken_back_is_found(world: World, files: F
     assert not look(world, "kedge", session="0" * 36).groups
 
 
+def test_a_notice_that_was_queued_is_no_text_of_a_person(world: World, files: Files) -> None:
+    session = files.session()
+    session.prompt("go")
+    for opening in (
+        "<task-notification>",
+        "<agent-notification>",
+        "\n<system-reminder>",
+        '<agent-message from="b">',
+        '<teammate-message teammate_id="b">',
+    ):
+        session.queue("enqueue", content=f"{opening}\nthe sextant is ready")
+    session.queue("enqueue", content="<b>polish the sextant</b>")
+    fill(world, files)
+    assert found(world, "sextant", kind="human") == ["<b>polish the [sextant]</b>"]
+
+
 def test_history_plans_and_todos_are_found(world: World, files: Files) -> None:
     session = files.session()
     session.prompt("go")

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from builder import World, text, tool_use
+from builder import Transcript, World, text, tool_use
 from ctxdb.query.statement import Ask, statement_for
 from lab import lab
 from viewlab import answer, columns, stored
-from viewworld import edited
+from viewworld import edited, refuse
 from world import RUN, run_python
 
 if TYPE_CHECKING:
@@ -73,6 +73,84 @@ def test_an_agent_is_shown_with_its_task_and_its_answer(db: Path) -> None:
     assert columns(db, "subagent_runs", names) == [
         ("Look around", "Look at all", "I saw it.", "make it green")
     ]
+
+
+LAUNCHED = "Async agent launched successfully.\nagentId: {} (internal ID)\nIt is at work."
+
+
+def launched(t: Transcript, agent: str) -> None:
+    """Start an agent in the background; it has no file of its own."""
+    call = tool_use(t.world, "Agent", {"description": agent, "prompt": "Look"})
+    t.reply(call)
+    said = {"status": "async_launched", "agentId": agent, "isAsync": True}
+    t.result(call["id"], LAUNCHED.format(agent), said)
+
+
+def notice(agent: str, result: str = "") -> str:
+    body = f"<task-id>{agent}</task-id>\n<status>completed</status>\n{result}"
+    return f"<task-notification>\n{body}</task-notification>"
+
+
+def in_background() -> World:
+    world = World()
+    t = world.session()
+    t.prompt("look in the background")
+    for agent in ("line", "queue", "again", "output", "file", "first", "second", "silent", "open"):
+        launched(t, agent)
+    t.prompt(notice("line", "<result>Said in a line.\nTwice.</result>\n<usage>1</usage>\n"))
+    t.queue("enqueue", notice("queue", '<result>Said "in" a queue.</result>\n'))
+    t.queue("enqueue", notice("again", "<result>Said early.</result>\n"))
+    t.attach("queued_command", prompt=notice("again", "<result>Said late.</result>\n"))
+    both = f"{notice('first')}\n{notice('second', '<result>Said second.</result>')}"
+    t.queue("enqueue", both)
+    for status, output in (
+        ("running", "[Tool: Bash] {}"),
+        ("completed", "[Tool: Bash] {}\n\n--- RESULT ---\nSaid when asked."),
+    ):
+        about = f"<task_id>output</task_id>\n\n<status>{status}</status>"
+        asked = f"{about}\n\n<output>\n{output}\n</output>"
+        t.tool("TaskOutput", {"task_id": "output", "block": True}, asked)
+    for agent in ("output", "file", "silent"):
+        t.queue("enqueue", notice(agent))
+    file = t.agent_file("file")
+    file.prompt("Look")
+    file.reply(text("Said in its file."))
+    return world
+
+
+def test_the_answer_of_an_agent_in_the_background_is_not_that_it_was_launched() -> None:
+    with lab() as one:
+        db = stored(one, in_background())
+        answers = {
+            "line": "Said in a line.\nTwice.",
+            "queue": 'Said "in" a queue.',
+            "again": "Said late.",
+            "output": "Said when asked.",
+            "file": "Said in its file.",
+            "first": None,
+            "second": "Said second.",
+            "silent": None,
+            "open": None,
+        }
+        assert dict(columns(db, "subagent_runs", "task, answer")) == answers
+        ((agents,),) = columns(db, "turns_overview", "agents")
+        assert {agent["task"]: agent["answer"] for agent in json.loads(agents)} == answers
+
+
+def test_a_command_that_was_refused_did_not_run() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("clean up")
+    t.tool("Bash", {"command": "ls build"}, "a.o")
+    refuse(t)
+    with lab() as one:
+        db = stored(one, world)
+        names = "tools, commands_run, commands"
+        assert columns(db, "turns_overview", names) == [(2, 1, '["ls build"]')]
+        assert answer(db, "brief", "commands", since="2026-03-01") == [('["ls build"]',)]
+        shown = run_python(RUN, "--db", one.db, "show", "--brief", "--no-sync").stdout
+        assert "$ ls build" in shown
+        assert "rm -rf" not in shown
 
 
 def test_the_brief_of_a_session_is_printed_as_a_person_reads_it() -> None:

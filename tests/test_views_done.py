@@ -320,7 +320,7 @@ def test_a_turn_has_its_reply_and_what_it_took(db: Path) -> None:
         ("prompt", "another way", "Like this.", 1, 0, 0, 0, 2, 8.0),
         ("prompt", "/usr/bin is no command", "Right.", 0, 0, 0, 0, 1, 1.0),
         ("prompt", "then rename it", "I could rename", 0, 0, 0, 0, 1, 2.0),
-        ("queued", "also the docs", None, 5, 0, 1, 1, 6, 13.0),
+        ("queued", "also the docs", None, 5, 0, 0, 1, 6, 13.0),
         ("prompt", "make it green", "And committed.", 5, 1, 3, 1, 7, 14.0),
     ]
     assert columns(db, "turns_overview", "cost_usd, requests_unpriced") == [

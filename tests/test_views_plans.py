@@ -65,7 +65,8 @@ tool_uses|tool_uses_failed_session|1701 3
 tool_uses|tool_uses_failed_turn|1701 2
 tool_uses|tool_uses_session_id|52104 17 1
 tool_uses|tool_uses_tool_use_id|52104 1 1
-tool_uses|tool_uses_turn_id|52104 11 4
+tool_uses|tool_uses_turn_id|52104 11 4 4
+tool_uses|tool_uses_outputs|280 2 1
 turns|turns_message_id|6323 1
 turns|turns_session_id|6323 2 1 1
 turns|turns_source_file_id|6323 2 1
@@ -167,6 +168,8 @@ def test_one_session_is_found_without_reading_the_others(
         ("sessions_overview", "COVERING INDEX files_touched_session_id"),
         ("tool_stats", "COVERING INDEX tool_uses_duration"),
         ("subagent_runs", "tool_uses_agent"),
+        ("subagent_runs", "tool_uses_outputs (session_id=? AND target=?)"),
+        ("subagent_runs", "events_type (type=? AND timestamp=?)"),
     ],
 )
 def test_what_is_rare_or_only_counted_is_not_read_whole(

@@ -6,7 +6,7 @@
 --   prompt (text, about): what was asked
 --   reply (text, outcome): all that the model said in reply, in order
 --   tools_used (text): the tools that were called, and how often
---   commands (text): shell commands, in order, as a JSON list
+--   commands (text): shell commands without those that were refused, in order, as a JSON list
 --   files (text): files that were changed, as a JSON list of objects with path, lines_added and lines_removed
 --   agents (text): agents that were started, as a JSON list of objects with agent_type, task, status and answer
 --   commits (text): commits that were made

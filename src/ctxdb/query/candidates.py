@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.claude.human_text import queued_turn
 from ctxdb.claude.names import ENQUEUE, POP_ALL, QUEUE_OPERATION
 from ctxdb.claude.stored_data import QUEUED_TEXT
 from ctxdb.query.guard import rows_within
@@ -234,13 +236,13 @@ def scanned(
 
 
 _UNASKED = """
-SELECT e.id, e.session_id, e.timestamp FROM events e
+SELECT e.id, e.session_id, e.timestamp, e.data -> ? FROM events e
 WHERE e.type = ? AND e.subtype IN (?, ?) AND e.session_id IS NOT NULL
   AND json_extract(e.data, ?) <> '' AND NOT EXISTS (
     SELECT 1 FROM turns t WHERE t.session_id = e.session_id
       AND t.prompt = trim(json_extract(e.data, ?), char(9, 10, 13, 32)))
 """
-_QUEUED = (QUEUE_OPERATION, ENQUEUE, POP_ALL, QUEUED_TEXT, QUEUED_TEXT)
+_QUEUED = (QUEUED_TEXT, QUEUE_OPERATION, ENQUEUE, POP_ALL, QUEUED_TEXT, QUEUED_TEXT)
 
 
 class Unasked(NamedTuple):
@@ -252,7 +254,10 @@ class Unasked(NamedTuple):
 
 
 def unasked(conn: sqlite3.Connection, words: list[Word], wanted: Wanted) -> list[Unasked]:
-    """Return queued prompts that were taken back and have all these words, newest first."""
+    """Return queued prompts that were taken back and have all these words, newest first.
+
+    Programs queue notices too: only what a person wrote counts, by the rule for turns.
+    """
     table = Table("", "e", "", ("data",), 0, "", ())
     letters, values = _containing(table, words)
     where, others = _conditions("e", "timestamp", replace(wanted, session=None))
@@ -261,7 +266,7 @@ def unasked(conn: sqlite3.Connection, words: list[Word], wanted: Wanted) -> list
         others += (wanted.session,)
     sql = f"{_UNASKED}{letters}{where} ORDER BY e.timestamp DESC LIMIT {CANDIDATES}"
     rows, _ = rows_within(conn, sql, (*_QUEUED, *values, *others), BUDGET_SECONDS)
-    return [Unasked(*row) for row in rows]
+    return [Unasked(*row) for *row, content in rows if queued_turn(json.loads(content))]
 
 
 def _candidates(
