@@ -72,15 +72,18 @@ QUESTIONS = (
 class _Fresh:
     """Reads new lines before an answer, but not before every one."""
 
-    def __init__(self, db: Database) -> None:
-        self.db = db
+    def __init__(self, tools: Tools) -> None:
+        self.tools = tools
         self.looked_at = -FRESH_SECONDS
+        self.as_of = ""
 
-    def look(self) -> None:
-        now = time.monotonic()
-        if now - self.looked_at >= FRESH_SECONDS:
-            self.db.freshen()
+    def look(self) -> str:
+        """Read new lines; returns up to when the transcripts were read."""
+        if time.monotonic() - self.looked_at >= FRESH_SECONDS:
+            self.tools.db.freshen()
+            self.as_of = self.tools.as_of()
             self.looked_at = time.monotonic()
+        return self.as_of
 
 
 def make_server(db: Database, project: str | None = None) -> MCPServer[Any]:
@@ -93,14 +96,13 @@ def make_server(db: Database, project: str | None = None) -> MCPServer[Any]:
         log_level="CRITICAL",  # the SDK logs a traceback for what a client does wrong
     )
     tools = Tools(db, project)
-    fresh = _Fresh(db)
+    fresh = _Fresh(tools)
 
     def answer(
         parts: Callable[[], Iterator[str]], max_tokens: int, cursor: str | None
     ) -> CallToolResult:
         try:
-            fresh.look()
-            as_of = tools.as_of()
+            as_of = fresh.look()
             found = page(parts(), cursor, max_tokens)
         except CtxdbError as e:
             raise ToolError(str(e)) from None
