@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
@@ -51,6 +52,8 @@ def statusline(ctx: Context) -> None:
     print(status_line(template, client, known, now), flush=True)  # noqa: T201
     with suppress(CtxdbError, sqlite3.Error, OSError):
         _read_tail(ctx, client)
+    # Everything is written. Taking the interpreter down would take 8 ms of the 80 that this may.
+    os._exit(0)
 
 
 def _read_tail(ctx: Context, client: ClientInput) -> None:
