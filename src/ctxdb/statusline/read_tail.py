@@ -35,7 +35,7 @@ def read_tail_in_background(config: Config, path: str) -> bool:
         os.setsid()
         if os.fork() == 0:
             nothing = os.open(os.devnull, os.O_RDWR)
-            for fd in (0, 1, 2):  # whoever reads our output must not wait for this process
+            for fd in (0, 1, 2):  # the client waits until they are closed
                 os.dup2(nothing, fd)
             with suppress(CtxdbError, sqlite3.Error, OSError):
                 read_tail(config, path)

@@ -1,4 +1,4 @@
-"""A second database, made anew from the bytes that the first one was made from.
+"""A second database, made again from the bytes that the first one was made from.
 
 It is made as a first sync makes one, aside and without a journal, from the same files up to the
 saved offsets. What files beside the transcripts say (meta.json, sessions-index.json) is taken from
@@ -96,7 +96,7 @@ def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Pro
             )
         give_side_files(first, conn)
         work = _work(first, conn, wanted)
-        progress.start(sum(one.unread for one in work), "Making it anew")
+        progress.start(sum(one.unread for one in work), "Making it again")
         report, now = SyncReport(), utc_now()
         loop = FileLoop(conn, report, now, _policy(first), progress)
         loop.read(work)
