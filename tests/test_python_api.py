@@ -48,6 +48,8 @@ def test_filters_and_parameters_narrow_an_answer(db: ctxdb.Database) -> None:
     path = str(touched["path"]).rpartition("/")[2]
     assert db.query("sessions_touching", path=path)
     assert db.query("SELECT :a + 1 AS b", a=1) == [{"b": 2}]
+    by_people = db.query("sessions_overview", since="all", human=True)
+    assert 0 < len(by_people) < len(everything)
     assert db.query("SELECT :limit AS b", {"limit": 3}) == [{"b": 3}]
 
 

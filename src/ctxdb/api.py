@@ -108,6 +108,7 @@ class Database:
         limit: int | None = None,
         sort: str | None = None,
         columns: str | None = None,
+        human: bool = False,
         timeout: float = SECONDS,
         **more_params: object,
     ) -> Rows:
@@ -123,7 +124,8 @@ class Database:
 
         self._must_be_open()
         given = {name: str(value) for name, value in {**(params or {}), **more_params}.items()}
-        ask = Ask(what, given, since, until, project, session, model, limit, sort, columns)
+        narrow = (since, until, project, session, model, limit, sort, columns)
+        ask = Ask(what, given, *narrow, "yes" if human else None)
         with closing(Guarded(self.path, seconds=timeout)) as guarded:
             with guarded.asking() as conn:
                 statement = statement_for(ask, conn)
