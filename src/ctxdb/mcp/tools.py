@@ -53,6 +53,8 @@ class Tools:
             yield "Nothing was found. Try fewer or other words, or a longer period.\n"
         for one in others:
             yield from _hits_of(one)
+        if len(others) == limit:
+            yield f"\nOnly {limit} sessions are shown; ask again with a higher limit for more.\n"
 
     def session(self, session_id: str, turn: str | None, depth: Depth) -> Iterator[str]:
         """One session: its turns in brief, what was said, or everything."""
