@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxdb.statusline.client_input import ClientInput, read_input
-from ctxdb.statusline.line import FORMAT, NAMES, NOTHING, status_line, unknown_names
+from ctxdb.statusline.line import FORMAT, NOTHING, status_line
 from ctxdb.statusline.numbers import Numbers, Window
 from demo_db import demo_folder
 
@@ -76,9 +76,9 @@ def test_a_reset_in_the_past_is_not_shown() -> None:
     assert status_line("{window}", client, None, NOW) == "5h 50%"
 
 
-def test_names_that_mean_nothing_are_known() -> None:
-    assert unknown_names("{session} {nonsense}") == ["nonsense"]
-    assert unknown_names(" ".join(f"{{{name}}}" for name in NAMES)) == []
+def test_a_name_that_means_nothing_is_left_out() -> None:
+    line = status_line("{session} {nonsense}", ClientInput(cost_usd=1.5), None, NOW)
+    assert line == "$1.50"
 
 
 VALUES = st.recursive(

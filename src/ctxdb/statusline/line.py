@@ -17,14 +17,8 @@ if TYPE_CHECKING:
     from ctxdb.statusline.numbers import Numbers
 
 FORMAT = "{session} session | {today} today | {window} | {context} context"
-NAMES = ("session", "today", "window", "burn", "context", "week")
 NOTHING = "ctxdb"  # a status line is never empty
 _NAME = re.compile(r"\{([a-z_]+)\}")
-
-
-def unknown_names(template: str) -> list[str]:
-    """Names in a format that mean nothing."""
-    return [name for name in _NAME.findall(template) if name not in NAMES]
 
 
 def status_line(template: str, client: ClientInput, known: Numbers | None, now: datetime) -> str:
