@@ -104,6 +104,7 @@ def add(
     seal: Annotated[
         bool, Option("--seal/--no-seal", help="Also make the archive as small as it gets.")
     ] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Archive everything that the database has read and the archive lacks, and seal it.
 
@@ -124,4 +125,4 @@ def add(
             note(f"Could not archive {problem}")
         if seal:
             archiving.seal(config.db_path, utc_now(), quiet_since=NEVER, smallest=0)
-        print_result(summarize(config.db_path, conn), as_json=False)
+        print_result(summarize(config.db_path, conn), as_json=as_json)
