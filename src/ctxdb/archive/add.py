@@ -5,7 +5,8 @@ with is simply read on from where the archive is. Bytes are added up to the last
 of an unfinished last line is added when the file has been quiet for a while.
 
 A file that has not only grown is compared with the archived bytes by their checksums. If they
-differ, it was rewritten: a new generation starts, and the old bytes stay.
+differ, it was rewritten: a new generation starts, and the old bytes stay. A file that was renamed
+keeps its archived bytes, under its new path.
 """
 
 from __future__ import annotations
@@ -16,18 +17,19 @@ import struct
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import NamedTuple
 
 from ctxdb.archive.archive_file import archive_transaction
-from ctxdb.archive.compression import compress_frame
+from ctxdb.archive.blank import LeftOut, blank, is_blanked
+from ctxdb.archive.compression import checksum, compress_frame
+from ctxdb.archive.merge import FRAME_BYTES, merge_if_enough
+from ctxdb.errors import DamagedBytes
 from ctxdb.files.identity import mark_of, open_regular, pread
 from ctxdb.files.walk import store_path
 
-FRAME_BYTES = 1 << 20  # of a file in one frame, before compression
 TRANSACTION_BYTES = 16 << 20  # added before a commit
+LONGEST_LINE_BYTES = 64 << 20  # of a file with lines that are left out
 QUIET_SECONDS = 60.0  # after which an unfinished last line is archived as it is
-CHECKSUM_BYTES = 16
 TRANSCRIPT, HISTORY, BESIDE = "transcript", "history", "beside"  # kinds of files
 GROW_BY_LINES = frozenset({TRANSCRIPT, HISTORY})  # the others are written as a whole
 
@@ -39,6 +41,7 @@ class Source(NamedTuple):
     root: str  # the folder below which it was found
     kind: str  # TRANSCRIPT, HISTORY or BESIDE
     session_id: str | None
+    is_left_out: LeftOut | None = None  # which of its lines must not be kept
 
 
 @dataclass(slots=True)
@@ -57,6 +60,7 @@ class Added:
         self.bytes += other.bytes
         self.rewritten += other.rewritten
         self.problems += other.problems
+        self.is_complete = self.is_complete and other.is_complete
 
 
 class ArchivedFile(NamedTuple):
@@ -70,11 +74,6 @@ class ArchivedFile(NamedTuple):
     has_all: int
 
 
-def checksum(data: bytes) -> bytes:
-    """The checksum of bytes before compression."""
-    return blake2b(data, digest_size=CHECKSUM_BYTES).digest()
-
-
 def project_of(source: Source) -> str:
     """The folder below the root that a file is in; files of one project are sealed together."""
     relative = os.path.relpath(source.path, source.root)
@@ -82,12 +81,24 @@ def project_of(source: Source) -> str:
     return store_path(os.path.join(source.root, first) if rest else source.root)[0]
 
 
-def add_files(conn: sqlite3.Connection, sources: Iterable[Source], now: str) -> Added:
-    """Add what is new in these files. One file that cannot be read does not stop the others."""
+def add_files(
+    conn: sqlite3.Connection,
+    sources: Iterable[Source],
+    now: str,
+    *,
+    most_bytes: int | None = None,
+) -> Added:
+    """Add what is new in these files. One file that cannot be read does not stop the others.
+
+    With `most_bytes` it stops after about so many; `is_complete` says whether anything is left.
+    """
     added = Added()
-    batch = _Batch(conn, now, added)
+    batch = _Batch(conn, now, added, most_bytes)
     with batch:
         for source in sources:
+            if batch.is_full:
+                added.is_complete = False
+                break
             try:
                 _add_file(batch, source)
             except OSError as e:
@@ -99,10 +110,13 @@ def add_files(conn: sqlite3.Connection, sources: Iterable[Source], now: str) -> 
 class _Batch:
     """Collects frames in transactions of a bounded size."""
 
-    def __init__(self, conn: sqlite3.Connection, now: str, added: Added) -> None:
+    def __init__(
+        self, conn: sqlite3.Connection, now: str, added: Added, most_bytes: int | None
+    ) -> None:
         self.conn = conn
         self.now = now
         self.added = added
+        self.most_bytes = most_bytes
         self.waiting = 0  # bytes that are not committed
         self.transaction = archive_transaction(conn)
         self.is_open = False
@@ -119,6 +133,11 @@ class _Batch:
         self.transaction = archive_transaction(self.conn)
         self.transaction.__enter__()
         self.is_open = True
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rest is left for another time."""
+        return self.most_bytes is not None and self.added.bytes >= self.most_bytes
 
     def count(self, size: int) -> None:
         """Note that bytes were added; commits when there are enough of them."""
@@ -140,13 +159,15 @@ def _add_file(batch: _Batch, source: Source) -> None:
     fd = open_regular(source.path)
     try:
         now = os.fstat(fd)
-        if known is not None and not _is_continued(batch.conn, known, now, fd):
+        if known is None:
+            known = _renamed(batch.conn, source, now, fd)
+        if known is not None and not _is_continued(batch.conn, source, known, now, fd):
             batch.added.rewritten += 1
             known = _start(batch, source, known.generation + 1)
         if known is None:
             known = _start(batch, source, 1)
         takes_all = is_quiet or source.kind not in GROW_BY_LINES
-        _append(batch, known, fd, now, takes_all=takes_all)
+        _append(batch, known, fd, now, takes_all=takes_all, is_left_out=source.is_left_out)
     finally:
         os.close(fd)
 
@@ -158,6 +179,32 @@ def _newest(conn: sqlite3.Connection, path: str) -> ArchivedFile | None:
         (store_path(path)[0],),
     ).fetchone()
     return ArchivedFile(*row) if row else None
+
+
+def _renamed(
+    conn: sqlite3.Connection, source: Source, now: os.stat_result, fd: int
+) -> ArchivedFile | None:
+    """The file that had another path before: the same inode and bytes, and nothing at that path."""
+    rows = conn.execute(
+        "SELECT path, path_bytes FROM files WHERE substr(stat, 1, 16) = ? ORDER BY id DESC",
+        (_pack_stat(now)[:_INODE_BYTES],),
+    ).fetchall()
+    for path, path_bytes in rows:
+        known = _newest(conn, os.fsdecode(path_bytes or path))
+        if known is None or not known.size or os.path.lexists(path_bytes or path):
+            continue
+        if now.st_size < known.size or not begins_with_archived(conn, known.id, fd):
+            continue
+        conn.execute(
+            "UPDATE files SET path = ?, path_bytes = ?, root = ?, session_id = ?, project = ?"
+            " WHERE path = ?",
+            (
+                *store_path(source.path),
+                *(store_path(source.root)[0], source.session_id, project_of(source), path),
+            ),
+        )
+        return known
+    return None
 
 
 def _start(batch: _Batch, source: Source, generation: int) -> ArchivedFile:
@@ -175,13 +222,15 @@ def _start(batch: _Batch, source: Source, generation: int) -> ArchivedFile:
 
 
 def _is_continued(
-    conn: sqlite3.Connection, known: ArchivedFile, now: os.stat_result, fd: int
+    conn: sqlite3.Connection, source: Source, known: ArchivedFile, now: os.stat_result, fd: int
 ) -> bool:
     """Whether the file still begins with the archived bytes."""
     if now.st_size < known.size:
         return False
     if known.size and mark_of(fd, known.size) != known.mark:
         return False
+    if source.is_left_out is not None and _is_blanked(conn, known, fd):
+        return True
     if known.stat is not None:
         before = _unpack_stat(known.stat)
         is_same_file = (before.dev, before.ino) == (now.st_dev, now.st_ino)
@@ -201,13 +250,21 @@ def begins_with_archived(conn: sqlite3.Connection, file_id: int, fd: int) -> boo
 
 
 def _append(
-    batch: _Batch, known: ArchivedFile, fd: int, now: os.stat_result, *, takes_all: bool
+    batch: _Batch,
+    known: ArchivedFile,
+    fd: int,
+    now: os.stat_result,
+    *,
+    takes_all: bool,
+    is_left_out: LeftOut | None = None,
 ) -> None:
     at = known.size
     added = 0
     while data := pread(fd, FRAME_BYTES, at):
         is_last = len(data) < FRAME_BYTES
-        if is_last and not takes_all:
+        if is_left_out is not None:
+            data = blank(_whole_lines(fd, at, data), is_left_out)
+        elif is_last and not takes_all:
             data = data[: data.rfind(b"\n") + 1]
         if data:
             batch.conn.execute(
@@ -217,21 +274,52 @@ def _append(
             )
             at += len(data)
             added += len(data)
-            _note_size(batch, known.id, fd, at, now)
+            # Until its end is reached, it is noted as a file that was shorter then: so whatever
+            # happens, the rest is added the next time.
+            batch.conn.execute(
+                "UPDATE files SET size = ?, mark = ?, stat = ?, archived_at = ? WHERE id = ?",
+                (at, mark_of(fd, at), _pack_stat(now, at), batch.now, known.id),
+            )
             batch.count(len(data))
-        if is_last:
+        if is_last or not data:
             break
+        if batch.is_full:
+            batch.added.is_complete = False
+            return
+    batch.conn.execute(
+        "UPDATE files SET stat = ?, has_all = ? WHERE id = ?",
+        (_pack_stat(now), at >= now.st_size, known.id),
+    )
     if added:
         batch.added.files += 1
-    else:
-        _note_size(batch, known.id, fd, at, now)
+        if added < FRAME_BYTES:
+            merge_if_enough(batch.conn, known.id)
 
 
-def _note_size(batch: _Batch, file_id: int, fd: int, size: int, now: os.stat_result) -> None:
-    batch.conn.execute(
-        "UPDATE files SET size = ?, mark = ?, stat = ?, has_all = ?, archived_at = ? WHERE id = ?",
-        (size, mark_of(fd, size), _pack_stat(now), size >= now.st_size, batch.now, file_id),
-    )
+def _whole_lines(fd: int, at: int, data: bytes) -> bytes:
+    """The complete lines at a place: about a frame of them, and at least one."""
+    while b"\n" not in data and len(data) < LONGEST_LINE_BYTES:
+        more = pread(fd, FRAME_BYTES, at + len(data))
+        if not more:
+            break
+        data += more
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _is_blanked(conn: sqlite3.Connection, known: ArchivedFile, fd: int) -> bool:
+    """Whether a file still begins with the archived bytes, but for lines that were left out."""
+    from ctxdb.archive.read import ArchiveReader, generations
+
+    at = 0
+    try:
+        for file in generations(conn, "WHERE id = ?", (known.id,)):
+            for piece in ArchiveReader(conn).pieces(file):
+                if not is_blanked(piece, pread(fd, len(piece), at)):
+                    return False
+                at += len(piece)
+    except DamagedBytes:
+        return False
+    return True
 
 
 class _Stat(NamedTuple):
@@ -243,10 +331,12 @@ class _Stat(NamedTuple):
 
 
 _STAT = struct.Struct("<QQQqq")
+_INODE_BYTES = 16  # of it are device and inode, as in the index files_by_inode
 
 
-def _pack_stat(now: os.stat_result) -> bytes:
-    return _STAT.pack(now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+def _pack_stat(now: os.stat_result, size: int | None = None) -> bytes:
+    size = now.st_size if size is None else size
+    return _STAT.pack(now.st_dev, now.st_ino, size, now.st_mtime_ns, now.st_ctime_ns)
 
 
 def _unpack_stat(packed: bytes) -> _Stat:

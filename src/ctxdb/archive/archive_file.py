@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from ctxdb.errors import ArchiveError
+from ctxdb.errors import ArchiveError, CtxdbError
 from ctxdb.lock import refuse_unsafe
 
 APPLICATION_ID = 0x43545841  # "CTXA"
-VERSION = 1
+VERSION = 2
+_ID = "id"  # a key of `meta`: tells this archive from one that has taken its place
 BUSY_SECONDS = 60.0
 CACHE_KIB = 8 * 1024
 
@@ -30,15 +32,16 @@ def open_archive(db_path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connec
         flags = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC
         os.close(os.open(path, flags, 0o600))
     except FileExistsError:
-        refuse_unsafe(path)
+        _refuse_unsafe(path)
     except OSError as e:
         raise ArchiveError(f"{path}: cannot be created: {e.strerror}") from e
     conn = None
     try:
         conn = sqlite3.connect(path, timeout=wait, isolation_level=None)
-        conn.execute("PRAGMA page_size = 8192")
+        conn.execute("PRAGMA page_size = 2048")
         conn.execute("PRAGMA auto_vacuum = INCREMENTAL")  # sealing frees most of the pages
         conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        conn.execute("PRAGMA secure_delete = ON")  # as in the database
         _check_application(conn, path)
         conn.execute("PRAGMA journal_mode = WAL")
         conn.execute("PRAGMA synchronous = NORMAL")
@@ -53,11 +56,11 @@ def open_archive(db_path: Path, *, wait: float = BUSY_SECONDS) -> sqlite3.Connec
 
 
 def open_archive_to_read(db_path: Path) -> sqlite3.Connection | None:
-    """Open the archive for reading; None when there is none."""
+    """Open the archive for reading, as of this moment; None when there is none."""
     path = archive_path(db_path)
-    if not path.exists():
+    if not os.path.lexists(path):  # a link is refused, wherever it leads
         return None
-    refuse_unsafe(path)
+    _refuse_unsafe(path)
     try:
         uri = f"file:{quote(os.fsencode(path))}?mode=ro"
         conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
@@ -66,9 +69,17 @@ def open_archive_to_read(db_path: Path) -> sqlite3.Connection | None:
         if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone():
             conn.close()
             return None
+        conn.execute("BEGIN")  # else a frame could be sealed away between two reads
     except sqlite3.Error as e:
         raise as_archive_error(path, e) from e
     return conn
+
+
+def _refuse_unsafe(path: Path) -> None:
+    try:
+        refuse_unsafe(path)
+    except CtxdbError as e:
+        raise ArchiveError(str(e)) from e
 
 
 def as_archive_error(path: Path, error: sqlite3.Error) -> ArchiveError:
@@ -93,8 +104,9 @@ def archive_transaction(conn: sqlite3.Connection) -> Iterator[None]:
 
 
 def _check_application(conn: sqlite3.Connection, path: Path) -> None:
-    (application,) = conn.execute("PRAGMA application_id").fetchone()
+    # In this order: another process may be making the archive at this moment.
     (tables,) = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (application,) = conn.execute("PRAGMA application_id").fetchone()
     if tables and application != APPLICATION_ID:
         raise ArchiveError(f"{path}: is not an archive of ctxdb; it is left as it is")
     (version,) = conn.execute("PRAGMA user_version").fetchone()
@@ -102,8 +114,18 @@ def _check_application(conn: sqlite3.Connection, path: Path) -> None:
         raise ArchiveError(f"{path}: was made by a newer ctxdb; update ctxdb")
 
 
+def archive_id(conn: sqlite3.Connection) -> str | None:
+    """What tells this archive from any other; None for one that was made without."""
+    row = conn.execute("SELECT value FROM meta WHERE key = ?", (_ID,)).fetchone()
+    (found,) = row or (None,)
+    return found
+
+
 def _make_tables(conn: sqlite3.Connection) -> None:
     if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+        _upgrade(conn)
+        if archive_id(conn) is None:
+            _give_name(conn)
         return
     script = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
     with archive_transaction(conn):
@@ -112,5 +134,25 @@ def _make_tables(conn: sqlite3.Connection) -> None:
         for statement in script.split(";\n"):
             if statement.strip():
                 conn.execute(statement)
+        _give_name(conn)
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _give_name(conn: sqlite3.Connection) -> None:
+    """Give the archive a random name, by which a backup knows it again."""
+    conn.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_ID, secrets.token_hex(8)))
+
+
+def _upgrade(conn: sqlite3.Connection) -> None:
+    """Bring an archive of an earlier version up to date."""
+    (version,) = conn.execute("PRAGMA user_version").fetchone()
+    if version >= VERSION:
+        return
+    with archive_transaction(conn):
+        (version,) = conn.execute("PRAGMA user_version").fetchone()
+        if version < VERSION:
+            conn.execute("ALTER TABLE blocks ADD COLUMN checksum BLOB")
+            conn.execute("CREATE INDEX files_by_inode ON files (substr(stat, 1, 16))")
+            _give_name(conn)
+            conn.execute(f"PRAGMA user_version = {VERSION}")

@@ -7,9 +7,14 @@ import sqlite3
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ctxdb.archive.add import checksum
-from ctxdb.archive.compression import NotDecompressed, decompress
+from ctxdb.archive.compression import NotDecompressed, checksum, decompress
 from ctxdb.errors import DamagedBytes
+
+# What reading a row of the archive may raise: any value can be in a damaged file.
+UNREADABLE = (
+    *(NotDecompressed, sqlite3.DatabaseError),
+    *(LookupError, TypeError, ValueError, OverflowError),
+)
 
 
 class Generation(NamedTuple):
@@ -112,8 +117,8 @@ class ArchiveReader:
                 data = self._frame(piece)
             else:
                 at = piece.at or 0
-                data = self._block_data(piece.block_id)[at : at + piece.length]
-        except (NotDecompressed, sqlite3.DatabaseError, LookupError) as e:
+                data = self.block_data(piece.block_id)[at : at + piece.length]
+        except UNREADABLE as e:
             raise DamagedBytes(file.path, piece.start, piece.length) from e
         if checksum(data) != piece.checksum:
             raise DamagedBytes(file.path, piece.start, piece.length)
@@ -125,7 +130,8 @@ class ArchiveReader:
         ).fetchone()
         return decompress(data, piece.length)
 
-    def _block_data(self, block_id: int) -> bytes:
+    def block_data(self, block_id: int) -> bytes:
+        """All bytes of a block. Raises LookupError or NotDecompressed."""
         if self._block is not None:
             kept_id, kept = self._block
             if kept_id == block_id:
@@ -138,4 +144,4 @@ class ArchiveReader:
         length, data = row
         self._block = None  # so that two are never in memory
         self._block = (block_id, decompress(data, length))
-        return self._block_data(block_id)
+        return self.block_data(block_id)

@@ -51,13 +51,22 @@ def files_of_session(
 
 
 def place_below(files: Sequence[Generation], folder: str | None) -> list[Target]:
-    """Where each file goes: to its own place, or to the same place below another folder."""
-    if folder is None:
-        return [Target(file, file.open_path) for file in files]
-    return [
-        Target(file, os.path.join(folder, os.path.relpath(file.open_path, file.root)))
-        for file in files
-    ]
+    """Where each file goes: to its own place, or to the same place below another folder.
+
+    Raises ArchiveError if its own place is on another machine.
+    """
+    targets: list[Target] = []
+    for file in files:
+        inside = os.path.relpath(file.open_path, file.root)
+        if inside.startswith(".."):
+            raise ArchiveError(f"{file.path}: is not below {file.root}; nothing was restored")
+        if folder is None and not os.path.isdir(os.path.dirname(file.root)):
+            why = f"there is no {os.path.dirname(file.root)} on this machine"
+            raise ArchiveError(f"{file.path}: {why}; nothing was restored; use --to DIR")
+        targets.append(
+            Target(file, file.open_path if folder is None else os.path.join(folder, inside))
+        )
+    return targets
 
 
 def restore(conn: sqlite3.Connection, targets: Sequence[Target]) -> Restored:
@@ -68,6 +77,8 @@ def restore(conn: sqlite3.Connection, targets: Sequence[Target]) -> Restored:
     for target in targets:
         if _is_there(reader, target):
             done.present.append(target.path)
+            with suppress(OSError):  # left by a restore that was killed
+                os.unlink(f"{target.path}{_TEMPORARY}")
         else:
             missing.append(target)
     folders: list[str] = []
@@ -97,7 +108,8 @@ def restore(conn: sqlite3.Connection, targets: Sequence[Target]) -> Restored:
 
 
 def _why(error: OSError) -> str:
-    name = os.fsdecode(error.filename2 or error.filename or "the file")
+    found = error.filename2 or error.filename
+    name = os.fsdecode(found) if isinstance(found, str | bytes) else "a file"
     return f"{name.removesuffix(_TEMPORARY)}: {error.strerror or error}; nothing was restored"
 
 

@@ -20,6 +20,8 @@ CREATE TABLE files (
 );
 CREATE INDEX files_by_session ON files (session_id);
 CREATE INDEX files_by_project ON files (project);
+-- by device and inode: a renamed file keeps them
+CREATE INDEX files_by_inode ON files (substr(stat, 1, 16));
 
 -- bytes as they came in, each row compressed on its own
 CREATE TABLE frames (
@@ -38,7 +40,8 @@ CREATE TABLE blocks (
   project TEXT NOT NULL,
   length INTEGER NOT NULL, -- bytes before compression
   data BLOB NOT NULL, -- a zstd frame
-  made_at TEXT NOT NULL
+  made_at TEXT NOT NULL,
+  checksum BLOB -- BLAKE2b of `data`; NULL in a block of an archive of version 1
 );
 CREATE INDEX blocks_by_project ON blocks (project);
 

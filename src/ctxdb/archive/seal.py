@@ -1,75 +1,47 @@
 """Making the archive small while nothing else is going on.
 
-Small frames of a file are merged when there is 1 MiB of them, or when the file has gone quiet. All
-frames of a project that has been quiet are joined in blocks of at most 64 MiB and compressed well.
-Each step is one transaction that writes the new bytes, checks them and drops the old ones.
+All frames of a project that has been quiet are joined in blocks of at most 64 MiB and compressed
+well. Blocks of the project that are smaller than what is new are taken along, so that it does not
+end up with many small ones; a byte is then compressed again a few times at most. Each block is one
+transaction that writes the new bytes and drops the old ones, so it can be interrupted at any time.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from ctxdb.archive.add import FRAME_BYTES, checksum
 from ctxdb.archive.archive_file import archive_transaction
-from ctxdb.archive.compression import compress_block, compress_frame, decompress
-from ctxdb.archive.read import ArchiveReader, Generation, generations
+from ctxdb.archive.compression import checksum, compress_block
+from ctxdb.archive.merge import files_to_merge
+from ctxdb.archive.read import UNREADABLE, ArchiveReader, generations
 from ctxdb.errors import DamagedBytes
 
 BLOCK_BYTES = 64 << 20  # before compression: all of it is in memory for a moment
 SEAL_BYTES = 1 << 20  # a project with fewer unsealed bytes is not worth a block of its own yet
-FREE_PAGES = 4096  # given back to the file system at a time
+FREE_PAGES = 16_384  # given back to the file system at a time
 
 
-def merge_frames(conn: sqlite3.Connection, *, quiet_since: str) -> int:
-    """Merge small frames of files that have 1 MiB of them or have been quiet; returns how many."""
-    merged = 0
-    files = conn.execute(
-        "SELECT f.id FROM files f JOIN frames r ON r.file_id = f.id WHERE r.length < ?1"
-        " GROUP BY f.id HAVING count(*) > 1 AND (sum(r.length) >= ?1 OR f.archived_at < ?2)",
-        (FRAME_BYTES, quiet_since),
-    ).fetchall()
-    for (file_id,) in files:
-        with archive_transaction(conn):
-            merged += _merge_file(conn, file_id)
-    return merged
+class _Part(NamedTuple):
+    """Bytes of a file in a block that is being made."""
+
+    at: int
+    file_id: int
+    start: int
+    length: int
+    checksum: bytes
 
 
-def _merge_file(conn: sqlite3.Connection, file_id: int) -> int:
-    (file,) = generations(conn, "WHERE id = ?", (file_id,))
-    rows = conn.execute(
-        "SELECT id, start, length FROM frames WHERE file_id = ? ORDER BY start", (file_id,)
-    ).fetchall()
-    groups: list[list[tuple[int, int, int]]] = [[]]
-    size = 0
-    for row in rows:
-        _, _, length = row
-        if size + length > FRAME_BYTES and groups[-1]:
-            groups.append([])
-            size = 0
-        groups[-1].append(row)
-        size += length
-    merged = 0
-    for group in groups:
-        if len(group) > 1 and _merge_group(conn, file, group):
-            merged += len(group)
-    return merged
+@dataclass(slots=True)
+class _Block:
+    """A block that is being made, and what it replaces."""
 
-
-def _merge_group(
-    conn: sqlite3.Connection, file: Generation, group: list[tuple[int, int, int]]
-) -> bool:
-    (_, start, _), (_, last_start, last_length) = group[0], group[-1]
-    try:
-        data = ArchiveReader(conn).read(file, start, last_start + last_length)
-    except DamagedBytes:
-        return False  # its frames stay as they are, for `archive verify` to name
-    conn.executemany("DELETE FROM frames WHERE id = ?", [(id_,) for id_, _, _ in group])
-    conn.execute(
-        "INSERT INTO frames (file_id, start, length, checksum, data) VALUES (?, ?, ?, ?, ?)",
-        (file.id, start, len(data), checksum(data), compress_frame(data)),
-    )
-    return True
+    data: bytearray = field(default_factory=bytearray)
+    parts: list[_Part] = field(default_factory=list)
+    frames: list[tuple[int]] = field(default_factory=list)  # ids
+    blocks: list[tuple[int]] = field(default_factory=list)  # ids
 
 
 def seal_projects(
@@ -81,21 +53,100 @@ def seal_projects(
     is_time_to_stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """Seal the frames of projects that have been quiet; returns how many blocks were made."""
-    projects = conn.execute(
-        "SELECT f.project FROM files f JOIN frames r ON r.file_id = f.id GROUP BY f.project"
-        " HAVING max(f.archived_at) < ? AND sum(r.length) >= ? ORDER BY f.project",
-        (quiet_since, smallest),
-    ).fetchall()
     made = 0
-    for (project,) in projects:
-        while not is_time_to_stop() and _seal_block(conn, project, now):
+    for project in projects_to_seal(conn, quiet_since, smallest):
+        while not is_time_to_stop() and _seal_block(conn, project, now, is_time_to_stop):
             made += 1
-    _give_back_pages(conn)
+    _give_back_pages(conn, is_time_to_stop)
     return made
 
 
-def _seal_block(conn: sqlite3.Connection, project: str, now: str) -> bool:
+def projects_to_seal(
+    conn: sqlite3.Connection, quiet_since: str, smallest: int = SEAL_BYTES
+) -> list[str]:
+    """Projects that have been quiet and have enough unsealed bytes."""
+    rows = conn.execute(
+        "SELECT f.project FROM files f JOIN frames r ON r.file_id = f.id GROUP BY f.project"
+        " HAVING max(f.archived_at) < ? AND sum(r.length) >= ? ORDER BY f.project",
+        (quiet_since, smallest),
+    )
+    return [project for (project,) in rows]
+
+
+def has_work(conn: sqlite3.Connection, *, merge_quiet: str, seal_quiet: str) -> bool:
+    """Whether frames can be merged or sealed."""
+    return bool(files_to_merge(conn, merge_quiet) or projects_to_seal(conn, seal_quiet))
+
+
+def _seal_block(
+    conn: sqlite3.Connection, project: str, now: str, is_time_to_stop: Callable[[], bool]
+) -> bool:
     """Make one block of the oldest frames of a project; False when none is left."""
+    block = _Block()
+    _take_blocks(conn, project, block)
+    _take_frames(conn, project, block)
+    if not block.frames:
+        return False
+    packed = compress_block(block.data)
+    if is_time_to_stop():
+        return False
+    with archive_transaction(conn):
+        block_id = conn.execute(
+            "INSERT INTO blocks (project, length, data, made_at, checksum) VALUES (?, ?, ?, ?, ?)",
+            (project, len(block.data), packed, now, checksum(packed)),
+        ).lastrowid
+        conn.executemany("DELETE FROM frames WHERE id = ?", block.frames)
+        conn.executemany("DELETE FROM parts WHERE block_id = ?", block.blocks)
+        conn.executemany("DELETE FROM blocks WHERE id = ?", block.blocks)
+        conn.executemany(
+            "INSERT INTO parts (block_id, at, file_id, start, length, checksum)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            [(block_id, *part) for part in block.parts],
+        )
+    return True
+
+
+def _take_blocks(conn: sqlite3.Connection, project: str, block: _Block) -> None:
+    """Begin with the project's blocks that are smaller than what follows."""
+    (total,) = conn.execute(
+        "SELECT coalesce(sum(r.length), 0) FROM frames r JOIN files f ON f.id = r.file_id"
+        " WHERE f.project = ?",
+        (project,),
+    ).fetchone()
+    reader = ArchiveReader(conn)
+    rows = conn.execute(
+        "SELECT id, length FROM blocks WHERE project = ? ORDER BY length", (project,)
+    ).fetchall()
+    for block_id, length in rows:
+        if length >= total or total + length > BLOCK_BYTES:
+            break
+        parts = _intact_parts(conn, reader, block_id)
+        if parts is None:
+            continue  # it stays, for `archive verify` to name
+        base = len(block.data)
+        block.data += reader.block_data(block_id)
+        block.parts += (part._replace(at=base + part.at) for part in parts)
+        block.blocks.append((block_id,))
+        total += length
+
+
+def _intact_parts(
+    conn: sqlite3.Connection, reader: ArchiveReader, block_id: int
+) -> list[_Part] | None:
+    """The parts of a block; None if any of them is damaged."""
+    rows = conn.execute(
+        "SELECT at, file_id, start, length, checksum FROM parts WHERE block_id = ?", (block_id,)
+    ).fetchall()
+    try:
+        data = memoryview(reader.block_data(block_id))
+    except UNREADABLE:
+        return None
+    parts = [*map(_Part._make, rows)]
+    is_intact = all(checksum(data[p.at : p.at + p.length]) == p.checksum for p in parts)
+    return parts if is_intact else None
+
+
+def _take_frames(conn: sqlite3.Connection, project: str, block: _Block) -> None:
     frames = conn.execute(
         "SELECT r.id, r.file_id, r.start, r.length FROM frames r JOIN files f ON f.id = r.file_id"
         " WHERE f.project = ? ORDER BY f.path, f.generation, r.start",
@@ -103,41 +154,21 @@ def _seal_block(conn: sqlite3.Connection, project: str, now: str) -> bool:
     ).fetchall()
     reader = ArchiveReader(conn)
     files = {file.id: file for file in generations(conn, "WHERE project = ?", (project,))}
-    taken: list[int] = []
-    parts: list[tuple[int, int, int, int, bytes]] = []  # at, file_id, start, length, checksum
-    data = bytearray()
     for frame_id, file_id, start, length in frames:
-        if len(data) + length > BLOCK_BYTES and data:
+        if len(block.data) + length > BLOCK_BYTES and block.frames:
             break
         try:
             piece = reader.read(files[file_id], start, start + length)
         except DamagedBytes:
             continue
-        parts.append((len(data), file_id, start, length, checksum(piece)))
-        data += piece
-        taken.append(frame_id)
-    if not taken:
-        return False
-    packed = compress_block(bytes(data))
-    if decompress(packed, len(data)) != data:
-        raise AssertionError("zstd does not give back what it was given")
-    with archive_transaction(conn):
-        block = conn.execute(
-            "INSERT INTO blocks (project, length, data, made_at) VALUES (?, ?, ?, ?)",
-            (project, len(data), packed, now),
-        ).lastrowid
-        conn.executemany("DELETE FROM frames WHERE id = ?", [(id_,) for id_ in taken])
-        conn.executemany(
-            "INSERT INTO parts (block_id, at, file_id, start, length, checksum)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            [(block, *part) for part in parts],
-        )
-    return True
+        block.parts.append(_Part(len(block.data), file_id, start, length, checksum(piece)))
+        block.data += piece
+        block.frames.append((frame_id,))
 
 
-def _give_back_pages(conn: sqlite3.Connection) -> None:
+def _give_back_pages(conn: sqlite3.Connection, is_time_to_stop: Callable[[], bool]) -> None:
     """Return free pages to the file system, a few at a time."""
-    while True:
+    while not is_time_to_stop():
         (free,) = conn.execute("PRAGMA freelist_count").fetchone()
         if not free:
             break

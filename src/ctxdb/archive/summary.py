@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ctxdb.archive.archive_file import archive_path, open_archive_to_read
+from ctxdb.archive.archive_file import archive_path, as_archive_error, open_archive_to_read
+from ctxdb.errors import CtxdbError
 from ctxdb.formatting import counted
 from ctxdb.progress import human_bytes
 
@@ -26,13 +27,32 @@ class ArchiveSummary:
     newest_at: str | None = None
     files_waiting: int = 0  # whose last bytes are not archived
     files_not_archived: int = 0  # read into the database, but not in the archive
+    bytes_not_archived: int = 0  # of these files, and of others that were read further
+    problem: str | None = None  # why it cannot be read
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data with stable names."""
         return asdict(self)
 
+    @property
+    def line(self) -> str:
+        """The most important of it, in one line."""
+        if self.problem:
+            return f"Archive      {self.problem}"
+        if not self.exists:
+            return "Archive      does not exist yet; `ctxdb sync` makes it"
+        share = f", {self.bytes_on_disk / self.bytes:.0%} of what it holds" if self.bytes else ""
+        behind = ""
+        if self.bytes_not_archived:
+            size = human_bytes(self.bytes_not_archived)
+            behind = f"; {size} not archived yet: `ctxdb archive add`"
+        return f"Archive      {human_bytes(self.bytes_on_disk)}{share}{behind}"
+
     def lines(self) -> Iterator[str]:
         """Return it as lines of text."""
+        if self.problem:
+            yield f"Archive      {self.problem}"
+            return
         if not self.exists:
             yield f"Archive      {self.archive}: does not exist; `ctxdb archive add` makes it"
             return
@@ -46,17 +66,31 @@ class ArchiveSummary:
         if self.files_waiting:
             waiting = counted(self.files_waiting, "file")
             yield f"Waiting      {waiting} with an unfinished last line"
-        if self.files_not_archived:
-            missing = counted(self.files_not_archived, "file")
-            yield f"Not archived {missing} that the database has read; run `ctxdb archive add`"
+        if self.bytes_not_archived:
+            size, missing = human_bytes(self.bytes_not_archived), ""
+            if self.files_not_archived:
+                missing = f", {counted(self.files_not_archived, 'file')} not at all"
+            yield f"Not archived {size} that the database has read{missing}; `ctxdb archive add`"
 
 
 def summarize(db_path: Path, database: sqlite3.Connection | None) -> ArchiveSummary:
     """Count what the archive has, and what of the database's files it lacks."""
     path = archive_path(db_path)
     found = ArchiveSummary(str(path))
+    try:
+        _summarize(db_path, path, database, found)
+    except sqlite3.DatabaseError as e:
+        found.problem = str(as_archive_error(path, e))
+    except CtxdbError as e:
+        found.problem = str(e)
+    return found
+
+
+def _summarize(
+    db_path: Path, path: Path, database: sqlite3.Connection | None, found: ArchiveSummary
+) -> None:
     archive = open_archive_to_read(db_path)
-    archived: set[str] = set()
+    archived: dict[str, int] = {}  # path -> bytes of its newest generation
     if archive is not None:
         try:
             found.exists = True
@@ -70,15 +104,17 @@ def summarize(db_path: Path, database: sqlite3.Connection | None) -> ArchiveSumm
                 "SELECT count(*) FROM files f WHERE has_all = 0"
                 " AND generation = (SELECT max(generation) FROM files n WHERE n.path = f.path)"
             ).fetchone()
-            archived = {name for (name,) in archive.execute("SELECT path FROM files")}
+            archived = dict(
+                archive.execute("SELECT path, size FROM files ORDER BY generation").fetchall()
+            )
         finally:
             archive.close()
         for suffix in ("", "-wal"):
             side = path.with_name(path.name + suffix)
             found.bytes_on_disk += side.stat().st_size if side.exists() else 0
     if database is not None:
-        found.files_not_archived = sum(
-            name not in archived
-            for (name,) in database.execute('SELECT path FROM source_files WHERE "offset" > 0')
-        )
-    return found
+        for name, offset in database.execute(
+            'SELECT path, "offset" FROM source_files WHERE "offset" > 0 AND state <> \'missing\''
+        ):
+            found.files_not_archived += name not in archived
+            found.bytes_not_archived += max(offset - archived.get(name, 0), 0)

@@ -1,0 +1,103 @@
+"""Archived bytes as an open file, so that whatever reads files can read them.
+
+The bytes are put into a file without a name, beside the database. It is gone when it is closed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import BinaryIO
+
+from ctxdb.archive.archive_file import open_archive_to_read
+from ctxdb.archive.read import ArchiveReader, Generation
+from ctxdb.errors import ArchiveError, DamagedBytes
+from ctxdb.files.identity import open_regular
+from ctxdb.files.walk import unpack
+
+# Connections of the process that this one was forked from. They are never closed here.
+_inherited: list[sqlite3.Connection | None] = []
+
+
+class ArchiveOpener:
+    """Opens a path: the generation that is chosen for it, else the file, else what is archived.
+
+    Processes that are forked from this one can use it too.
+    """
+
+    def __init__(self, db_path: Path, newest: dict[str, Generation]) -> None:
+        self.db_path = db_path
+        self.newest = newest  # by the path to open
+        self.chosen: dict[str, Generation] = {}
+        self._conn: sqlite3.Connection | None = None
+        self._reader: ArchiveReader | None = None
+        self._process = os.getpid()
+
+    def __call__(self, path: str | bytes) -> int:
+        """Open it for reading. Raises OSError."""
+        name = os.fsdecode(path)
+        file = self.chosen.get(name)
+        if file is None:
+            try:
+                return open_regular(path)
+            except FileNotFoundError:
+                file = self.newest.get(name)
+                if file is None:
+                    raise
+        return self.open(file)
+
+    def open(self, file: Generation) -> int:
+        """Open a generation. If some bytes of it are damaged, it ends before them."""
+        reader = self._own_reader()
+        with tempfile.TemporaryFile(dir=self.db_path.parent, prefix=".ctxdb-") as out:
+            self._write(reader, file, out)
+            out.flush()
+            _, _, _, mtime_ns, _ = unpack(stat_of(reader.conn, file))
+            os.utime(out.fileno(), ns=(mtime_ns, mtime_ns))
+            return os.dup(out.fileno())
+
+    def close(self) -> None:
+        """Close the archive."""
+        if self._conn is not None and self._process == os.getpid():
+            self._conn.close()
+            self._conn = self._reader = None
+
+    def _write(self, reader: ArchiveReader, file: Generation, out: BinaryIO) -> None:
+        try:
+            out.writelines(reader.pieces(file))
+        except DamagedBytes:
+            return  # `archive verify` and `doctor` name them
+
+    def _own_reader(self) -> ArchiveReader:
+        if self._process != os.getpid():
+            _inherited.append(self._conn)
+            self._conn = self._reader = None
+            self._process = os.getpid()
+        if self._reader is None:
+            self._conn = open_archive_to_read(self.db_path)
+            if self._conn is None:
+                raise FileNotFoundError(2, "there is no archive", str(self.db_path))
+            self._reader = ArchiveReader(self._conn)
+        return self._reader
+
+
+def stat_of(conn: sqlite3.Connection, file: Generation) -> bytes | None:
+    """How the file looked when its last bytes were archived, packed as `walk.pack` does."""
+    row = conn.execute("SELECT stat FROM files WHERE id = ?", (file.id,)).fetchone()
+    (stat,) = row or (None,)
+    return stat
+
+
+def archived_sizes(db_path: Path) -> dict[str, int]:
+    """How many bytes of each file are archived, of the longest generation."""
+    try:
+        archive = open_archive_to_read(db_path)
+        if archive is None:
+            return {}
+        with closing(archive):
+            return dict(archive.execute("SELECT path, max(size) FROM files GROUP BY path"))
+    except (ArchiveError, sqlite3.Error):
+        return {}
