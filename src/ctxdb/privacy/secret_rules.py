@@ -20,6 +20,7 @@ class Rule(NamedTuple):
     pattern: str  # a regular expression of Python
     example: str  # is masked
     counter_example: str  # is not masked
+    reach: int = 0  # characters around a keyword that are looked at; 0: all of the text
 
 
 # A token begins and ends where no letter, digit or underscore is beside it.

@@ -1,0 +1,122 @@
+"""`ctxdb redact`: find and mask secrets that are stored already."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Annotated
+
+from ctxdb.cli.declare import Context, Option
+from ctxdb.cli.shared_options import AsJson
+from ctxdb.config import load
+from ctxdb.errors import UsageError
+from ctxdb.output import note, print_result, say
+from ctxdb.progress import progress_on
+
+if TYPE_CHECKING:
+    from ctxdb.config import Config
+    from ctxdb.redact.apply import Applied
+    from ctxdb.redact.scan import Scan
+
+
+def redact(
+    ctx: Context,
+    *,
+    scan: Annotated[
+        bool, Option("--scan", help="Count what the rules find, by rule and session.")
+    ] = False,
+    apply: Annotated[bool, Option("--apply", help="Mask it, and erase the clear text.")] = False,
+    match: Annotated[
+        str | None, Option("--match", metavar="REGEX", help="With --apply: mask this text.")
+    ] = None,
+    rules: Annotated[bool, Option("--rules", help="List the rules.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Find and mask secrets that are stored already.
+
+    New lines are masked as they are read. This is for rows that were stored before a rule existed,
+    or while it was off. Nothing here prints a secret. The archive and the transcripts stay as they
+    are.
+
+    \b
+    Examples:
+      ctxdb redact --scan
+      ctxdb redact --apply
+      ctxdb redact --apply --match 'acme-[0-9]{6}'
+      ctxdb redact --rules
+    """
+    if scan + apply + rules != 1:
+        raise UsageError("give one of --scan, --apply and --rules")
+    if match is not None and not apply:
+        raise UsageError("--match is for --apply")
+    config = load(ctx.db)
+    if rules:
+        _list_rules(config, as_json=as_json)
+        return 0
+    if scan:
+        print_result(_scan(config), as_json=as_json)
+        return 0
+    applied = _apply(config, match)
+    print_result(applied, as_json=as_json)
+    if match is not None and applied.rows and not as_json:
+        note("A line with this text that comes later is not masked: add a rule to config.toml.")
+    return 0 if applied.is_erased else 1
+
+
+def _list_rules(config: Config, *, as_json: bool) -> None:
+    from ctxdb.privacy.rule_settings import all_rules, masker_of
+
+    masker = masker_of(config.settings)
+    on = {rule.name for rule in masker.rules} if masker is not None else set()
+    listed = [(rule.name, rule.name in on) for rule in all_rules(config.settings)]
+    if as_json:
+        import json
+
+        say(json.dumps({"rules": [{"name": name, "on": is_on} for name, is_on in listed]}))
+        return
+    for name, is_on in listed:
+        say(name if is_on else f"{name} (off)")
+
+
+def _scan(config: Config) -> Scan:
+    from ctxdb.privacy.masking import Masker
+    from ctxdb.privacy.rule_settings import masker_of
+    from ctxdb.redact.scan import scan
+    from ctxdb.store.connection import naming_damage, open_reader
+
+    progress = progress_on(sys.stderr)
+    try:
+        with naming_damage(config.db_path), closing(open_reader(config.db_path)) as conn:
+            return scan(conn, masker_of(config.settings) or Masker(), progress)
+    finally:
+        progress.finish()
+
+
+def _apply(config: Config, match: str | None) -> Applied:
+    from ctxdb.files.identity import open_regular
+    from ctxdb.lock import WriterLock
+    from ctxdb.privacy.masking import Masker
+    from ctxdb.privacy.rule_settings import masker_of
+    from ctxdb.redact.apply import apply
+    from ctxdb.redact.chosen import chosen_text, is_free_text
+    from ctxdb.store.connection import naming_damage, open_reader, open_writer
+    from ctxdb.store.schema import prepare
+
+    masker = masker_of(config.settings) or Masker()
+    if match is not None:
+        masker = chosen_text(match)
+    with closing(open_reader(config.db_path)):
+        pass  # there must be one already
+    progress = progress_on(sys.stderr)
+    try:
+        with (
+            WriterLock(config.db_path),
+            naming_damage(config.db_path),
+            closing(open_writer(config.db_path)) as conn,
+        ):
+            prepare(conn, config.db_path)
+            if match is None:
+                return apply(conn, masker, open_regular, progress)
+            return apply(conn, masker, open_regular, progress, is_free_text)
+    finally:
+        progress.finish()

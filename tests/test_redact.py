@@ -1,0 +1,261 @@
+"""`ctxdb redact`: secrets that are stored already are counted, masked and erased."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ctxdb.errors import ConfigError, UsageError
+from ctxdb.files.identity import open_regular
+from ctxdb.privacy.masking import Masker
+from ctxdb.privacy.rule_settings import BadPattern, check_pattern, masker_of
+from ctxdb.privacy.secret_rules import RULES
+from ctxdb.progress import NullProgress
+from ctxdb.redact.apply import Applied, apply
+from ctxdb.redact.chosen import chosen_text, is_free_text
+from ctxdb.redact.scan import scan
+from ctxdb.settings import DEFAULTS
+from ctxdb.store.connection import open_writer
+from kill_lab import EVERY_20TH, Saved, failures, kills
+from secret_lab import SecretLab, entry, plant, secret_of, session_of
+from snapshot import content, differences
+from world import run_python
+
+TOKEN = next(rule.example for rule in RULES if rule.name == "github-token")
+SOME = RULES[:3]
+RUN = "from ctxdb.cli.main import main; main()"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> SecretLab:
+    made = SecretLab(tmp_path / "claude")
+    made.root.mkdir(parents=True)
+    return made
+
+
+def put(lab: SecretLab, *texts: str, number: int = 1) -> Path:
+    session = session_of(number)
+    lines = [json.dumps(entry(session, n, "user", text)) + "\n" for n, text in enumerate(texts, 1)]
+    return lab.put(f"projects/-work-tides/{session}.jsonl", "".join(lines))
+
+
+def mask(lab: SecretLab, pattern: str | None = None) -> Applied:
+    with closing(open_writer(lab.db)) as conn:
+        if pattern is None:
+            return apply(conn, Masker(), open_regular, NullProgress())
+        return apply(conn, chosen_text(pattern), open_regular, NullProgress(), is_free_text)
+
+
+def test_a_scan_counts_by_rule_and_session_and_shows_no_secret(lab: SecretLab) -> None:
+    put(lab, f"one {TOKEN}", f"again {TOKEN}")
+    put(lab, "nothing", number=2)
+    lab.sync(enabled=False)
+    with closing(sqlite3.connect(lab.db)) as conn:
+        found = scan(conn, Masker(), NullProgress())
+    [row] = found.as_dict()["found"]  # type: ignore[misc, attr-defined]
+    assert (row["rule"], row["session_id"], row["secrets"]) == ("github-token", session_of(1), 1)
+    assert TOKEN not in "\n".join(found.lines())
+    assert found.found == 1
+
+
+def test_applying_masks_every_text_and_leaves_nothing_in_any_page(lab: SecretLab) -> None:
+    secrets = plant(lab, SOME)
+    lab.sync(enabled=False)
+    assert lab.holds(secrets) != set()
+    applied = mask(lab)
+    assert applied.is_erased
+    assert set(applied.rules) == {rule.name for rule in SOME}
+    assert lab.holds(secrets) == set()
+    lab.sound()
+    with closing(sqlite3.connect(lab.db)) as conn:
+        assert scan(conn, Masker(), NullProgress()).found == 0
+    assert mask(lab).rows == 0
+
+
+def test_what_was_masked_later_is_as_if_it_had_been_masked_at_once(tmp_path: Path) -> None:
+    found = []
+    for is_late in (True, False):
+        lab = SecretLab(tmp_path / str(is_late))
+        put(lab, f"token {TOKEN}", "x " * 50 + TOKEN)
+        lab.sync(enabled=not is_late)
+        if is_late:
+            mask(lab)
+        found.append(content(lab.db, lab.folder))
+        assert lab.verify().shown == []
+    one, other = found
+    assert differences(one, other) == ""
+
+
+def test_verify_says_to_run_redact_and_finds_no_difference(lab: SecretLab) -> None:
+    put(lab, f"token {TOKEN}")
+    lab.sync(enabled=False)
+    report = lab.verify()
+    assert report.ok
+    assert report.secrets_in_clear == 1
+    assert any("redact --apply" in line for line in report.lines())
+    mask(lab)
+    report = lab.verify()
+    assert (report.ok, report.secrets_in_clear) == (True, 0)
+
+
+def test_a_chosen_text_is_masked_and_stays_so_when_the_line_is_read_again(lab: SecretLab) -> None:
+    path = put(lab, "my user name is hunter2", "hunter2 again")
+    lab.sync()
+    applied = mask(lab, "hunter[0-9]+")
+    assert applied.rules == {"match": applied.rules["match"]}
+    assert lab.holds(["hunter2xx"]) == set()
+    assert b"hunter2" not in lab.db.read_bytes()
+    assert lab.ask("SELECT text FROM messages ORDER BY id") == [
+        ("my user name is [redacted:match]",),
+        ("[redacted:match] again",),
+    ]
+    assert lab.verify().shown == []
+    path.touch()
+    lab.sync()
+    assert b"hunter2" not in lab.db.read_bytes()
+
+
+def test_a_chosen_text_does_not_change_what_entries_are(lab: SecretLab) -> None:
+    put(lab, "a user is a user")
+    lab.sync()
+    mask(lab, "user")
+    assert lab.ask("SELECT type, kind, text FROM messages") == [
+        ("user", "human", "a [redacted:match] is a [redacted:match]")
+    ]
+    assert lab.verify().shown == []
+
+
+def test_a_history_line_stays_with_its_turn(lab: SecretLab) -> None:
+    put(lab, f"use {TOKEN}")
+    typed = {"display": f"use {TOKEN}", "timestamp": 1787565601000, "project": "/work/tides"}
+    lab.put("history.jsonl", json.dumps({**typed, "sessionId": session_of(1)}) + "\n")
+    lab.sync(enabled=False)
+    mask(lab)
+    [(prompt, turn)] = lab.ask("SELECT prompt, turn_id FROM history")
+    assert (prompt, turn is not None) == ("use [redacted:github-token]", True)
+
+
+def test_the_next_sync_erases_what_a_reader_has_kept(lab: SecretLab) -> None:
+    put(lab, f"token {TOKEN}")
+    lab.sync(enabled=False)
+    with closing(sqlite3.connect(lab.db)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM messages").fetchone()
+        done = run_python(RUN, "--db", lab.db, "redact", "--apply")
+        assert done.returncode == 1
+        assert "not yet erased" in done.stdout
+        reader.execute("COMMIT")
+    lab.sync()
+    assert lab.holds([secret_of(RULES[0]), TOKEN]) == set()
+
+
+# -- settings ------------------------------------------------------------------------------------
+
+
+def test_rules_of_the_user_mask_and_rules_can_be_switched_off(lab: SecretLab) -> None:
+    own = {"name": "acme", "keyword": "acme-", "pattern": "acme-(?P<secret>[0-9]{6})"}
+    put(lab, f"acme-123456 and {TOKEN}")
+    lab.sync(rules=[own], off=["github-token"])
+    assert lab.ask("SELECT text FROM messages") == [(f"acme-[redacted:acme] and {TOKEN}",)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"redact.off": ["no-such-rule"]}, "there is no rule"),
+        ({"redact.rules": [{"name": "a", "keyword": "abc", "pattern": "abc["}]}, "no regular"),
+        ({"redact.rules": [{"name": "a", "keyword": "abc", "pattern": "abc.*"}]}, "no bound"),
+        ({"redact.rules": [{"name": "a", "keyword": "ab", "pattern": "abc"}]}, "keyword"),
+        ({"redact.rules": [{"name": "A b", "keyword": "abc", "pattern": "abc"}]}, "no name"),
+        ({"redact.rules": [{"name": "jwt", "keyword": "abc", "pattern": "abc"}]}, "two rules"),
+        ({"redact.rules": [{"name": "a", "pattern": "abc"}]}, "a rule has"),
+    ],
+)
+def test_a_bad_rule_is_an_error_in_one_line(settings: dict[str, object], why: str) -> None:
+    with pytest.raises(ConfigError, match=why) as caught:
+        masker_of({**DEFAULTS, **settings})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+b",
+        "(?:a{1,5}){2,9}",
+        "(a|b){2,50}",
+        r"(a)\1{1,9}",
+        "a{1,5000}",
+        "a{1,400}b{1,400}",
+        "a?",
+    ],
+)
+def test_a_pattern_that_could_take_long_is_refused(pattern: str) -> None:
+    with pytest.raises(BadPattern):
+        check_pattern(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"acme_[a-z0-9]{20,40}", r"(?:acme|ACME)-\d{6}", r"k=[^\s\]]{8}"]
+)
+def test_usual_patterns_are_accepted(pattern: str) -> None:
+    check_pattern(pattern)
+
+
+def test_a_chosen_pattern_may_have_repeats_without_end_but_not_nested() -> None:
+    chosen_text(r"hunter\d+")
+    with pytest.raises(UsageError, match="inside another"):
+        chosen_text(r"(a+)+")
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_the_command_lists_rules_and_refuses_what_makes_no_sense(lab: SecretLab) -> None:
+    lab.sync()
+    done = run_python(RUN, "--db", lab.db, "redact", "--rules")
+    assert "github-token" in done.stdout.splitlines()
+    assert run_python(RUN, "--db", lab.db, "redact").returncode == 2
+    assert run_python(RUN, "--db", lab.db, "redact", "--scan", "--match", "x").returncode == 2
+    assert run_python(RUN, "--db", lab.db.parent / "none.db", "redact", "--apply").returncode == 1
+
+
+@EVERY_20TH
+def test_case_100_a_kill_at_any_statement_of_redact_loses_nothing(
+    lab: SecretLab, every: int
+) -> None:
+    for number in (1, 2, 3):
+        put(lab, f"token {TOKEN}", f"text {number}", number=number)
+    lab.sync(enabled=False)
+    rows = lab.ask("SELECT count(*) FROM messages")
+    saved = Saved(lab.db.parent)
+    masked = [f"token {TOKEN}", "token [redacted:github-token]"]
+    for _ in kills(every, ["--db", lab.db, "redact", "--apply"], saved.put_back):
+        lab.sound()
+        assert lab.ask("SELECT count(*) FROM messages") == rows
+        found = {text for (text,) in lab.ask("SELECT text FROM messages WHERE text LIKE 'token%'")}
+        assert len(found) == 1  # all of them or none
+        assert found <= set(masked)
+        mask(lab)
+        lab.sync()
+        assert lab.holds([TOKEN]) == set()
+    assert lab.holds([TOKEN]) == set()
+
+
+@EVERY_20TH
+def test_case_100_a_failing_write_of_redact_loses_nothing(lab: SecretLab, every: int) -> None:
+    for number in (1, 2, 3):
+        put(lab, f"token {TOKEN}", f"text {number}", number=number)
+    lab.sync(enabled=False)
+    rows = lab.ask("SELECT count(*) FROM messages")
+    saved = Saved(lab.db.parent)
+    for failed in failures(every, ["--db", lab.db, "redact", "--apply"], saved.put_back):
+        assert failed.done.returncode in (0, 1)
+        lab.sound()
+        assert lab.ask("SELECT count(*) FROM messages") == rows
+        mask(lab)
+        lab.sync()
+        assert lab.holds([TOKEN]) == set()
