@@ -1,0 +1,293 @@
+"""Copies whole sessions from one database into another, with everything that belongs to them.
+
+Integer ids of the copied rows are counted on from the highest one in the target. A reference to
+another copied row is moved in the same way. Projects and source files may be there already: they
+are known by their paths.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ctxdb.store import model_ladder
+from ctxdb.store.changes import stamp
+from ctxdb.store.connection import write_transaction
+
+_SESSIONS = "(SELECT id FROM temp.wanted_sessions)"
+_FILES = "(SELECT id FROM temp.wanted_files)"
+_MESSAGES = "(SELECT id FROM temp.wanted_messages)"
+_EVENTS = "(SELECT id FROM temp.wanted_events)"
+_TOOLS = "(SELECT id FROM temp.wanted_tool_uses)"
+_COPIES = "(SELECT id FROM temp.wanted_message_copies)"
+_OF_SESSION = f"session_id IN {_SESSIONS}"
+_OF_MESSAGE = f"message_id IN {_MESSAGES}"
+# An entry of no session belongs to its file.
+_OF_EITHER = f"{_OF_SESSION} OR (session_id IS NULL AND source_file_id IN {_FILES})"
+
+
+class Part(NamedTuple):
+    """A table, and which of its rows belong to the sessions."""
+
+    table: str
+    where: str
+    references: dict[str, str] = {}  # column: table whose id it is  # noqa: RUF012
+    key: str = ""  # the integer key that gets a new value
+    is_needed: bool = False  # ids of its rows select rows of later tables
+
+
+# In this order: a part can refer to the parts before it, and turns to messages after them.
+PARTS = (
+    Part("sessions", f"id IN {_SESSIONS}", {"project_id": "projects"}),
+    Part("_shared_sessions", _OF_SESSION),
+    Part("_session_files", _OF_SESSION, {"source_file_id": "source_files"}),
+    Part(
+        "messages",
+        _OF_EITHER,
+        {"turn_id": "turns", "source_file_id": "source_files"},
+        key="id",
+        is_needed=True,
+    ),
+    Part("events", _OF_EITHER, {"source_file_id": "source_files"}, key="id", is_needed=True),
+    Part(
+        "turns",
+        _OF_SESSION,
+        {"message_id": "messages", "event_id": "events", "source_file_id": "source_files"},
+        key="id",
+    ),
+    Part("_message_lines", _OF_MESSAGE, {"message_id": "messages"}),
+    Part(
+        "message_copies",
+        _OF_MESSAGE,
+        {"message_id": "messages", "source_file_id": "source_files"},
+        key="id",
+        is_needed=True,
+    ),
+    Part("_copy_lines", f"copy_id IN {_COPIES}", {"copy_id": "message_copies"}),
+    Part("_aliases", _OF_MESSAGE, {"message_id": "messages"}),
+    Part("_orphans", _OF_MESSAGE, {"message_id": "messages"}),
+    Part("_skipped_parents", "1"),
+    Part(
+        "tool_uses",
+        f"{_OF_SESSION} OR (session_id IS NULL AND"
+        f" ({_OF_MESSAGE} OR result_message_id IN {_MESSAGES}))",
+        {"message_id": "messages", "turn_id": "turns", "result_message_id": "messages"},
+        key="id",
+        is_needed=True,
+    ),
+    Part("_tool_results", f"tool_id IN {_TOOLS}", {"tool_id": "tool_uses"}),
+    Part("_repeated_calls", _OF_MESSAGE, {"message_id": "messages"}),
+    Part(
+        "files_touched",
+        _OF_SESSION,
+        {
+            "tool_id": "tool_uses",
+            "turn_id": "turns",
+            "project_id": "projects",
+            "message_id": "messages",
+        },
+        key="id",
+    ),
+    Part("_snapshot_messages", _OF_SESSION),
+    Part("git_operations", _OF_SESSION, {"tool_id": "tool_uses", "turn_id": "turns"}, key="id"),
+    Part("usage", _OF_SESSION, {"turn_id": "turns"}, key="id"),
+    Part("_usage_lines", _OF_MESSAGE, {"message_id": "messages"}),
+    Part("agents", _OF_SESSION, {"turn_id": "turns"}, key="id"),
+    Part(
+        "_agent_prompts",
+        f"hash IN (SELECT prompt_hash FROM _agent_facts WHERE {_OF_SESSION})",
+    ),
+    Part("_agent_facts", _OF_SESSION, {"message_id": "messages"}),
+    Part("todos", _OF_SESSION, {"turn_id": "turns"}, key="id"),
+    Part("plans", _OF_SESSION, key="id"),
+    Part("_event_lines", f"event_id IN {_EVENTS}", {"event_id": "events"}),
+    Part(
+        "_event_copies",
+        f"event_id IN {_EVENTS}",
+        {"event_id": "events", "source_file_id": "source_files"},
+    ),
+    Part("_summaries", f"event_id IN {_EVENTS}", {"event_id": "events"}),
+)
+# Of files that are new in the target.
+FILE_PARTS = (
+    Part("_file_marks", f"source_file_id IN {_FILES}", {"source_file_id": "source_files"}),
+    Part("line_counts", f"source_file_id IN {_FILES}", {"source_file_id": "source_files"}),
+    Part("_masked", f"source_file_id IN {_FILES}", {"source_file_id": "source_files"}),
+    Part(
+        "ingest_errors",
+        f"source_file_id IN {_FILES}",
+        {"source_file_id": "source_files"},
+        key="id",
+    ),
+)
+# Full text that no trigger fills.
+_INDEXES = {
+    "messages": ("messages_fts", "text, thinking"),
+    "tool_uses": ("tool_uses_fts", "target, input, searched_text"),
+}
+_BY_PATH = ("projects", "source_files")
+ROWS_AT_ONCE = 2000
+
+
+@dataclass(slots=True)
+class CarriedRows:
+    """What was copied."""
+
+    sessions: int = 0
+    rows: int = 0
+
+
+def carry_sessions(
+    sessions: Collection[str], old: sqlite3.Connection, new: sqlite3.Connection
+) -> CarriedRows:
+    """Copy these sessions, with the files they are in. Sessions that are there are left as is.
+
+    The sessions must be all that are linked with each other: see `verify.reach`.
+    """
+    present = {found for (found,) in new.execute("SELECT id FROM sessions")}
+    wanted = set(sessions) - present
+    done = CarriedRows(len(wanted))
+    if wanted:
+        with _wanted(old, wanted), write_transaction(new):
+            _Carrying(old, new, done).run()
+            stamp(new, wanted)
+            stamp(new, [*wanted, None])
+    return done
+
+
+class _wanted:  # noqa: N801  a context manager
+    """Temporary tables of the ids to copy. Only temporary tables are written."""
+
+    def __init__(self, old: sqlite3.Connection, sessions: Collection[str]) -> None:
+        self.old = old
+        self.sessions = sessions
+
+    def __enter__(self) -> None:
+        old = self.old
+        old.execute("PRAGMA query_only = 0")
+        self.drop()
+        old.execute("CREATE TEMP TABLE wanted_sessions (id TEXT PRIMARY KEY) WITHOUT ROWID")
+        old.executemany(
+            "INSERT INTO temp.wanted_sessions VALUES (?)", [(one,) for one in self.sessions]
+        )
+        old.execute("CREATE TEMP TABLE wanted_files (id INTEGER PRIMARY KEY)")
+        for sql in (
+            f"SELECT id FROM source_files WHERE {_OF_SESSION}",
+            f"SELECT source_file_id FROM _session_files WHERE {_OF_SESSION}",
+            f"SELECT DISTINCT source_file_id FROM messages WHERE {_OF_SESSION}",
+            f"SELECT DISTINCT source_file_id FROM message_copies WHERE {_OF_SESSION}",
+            f"SELECT DISTINCT source_file_id FROM events WHERE {_OF_SESSION}",
+        ):
+            old.execute(f"INSERT OR IGNORE INTO temp.wanted_files {sql}")
+        old.execute("DELETE FROM temp.wanted_files WHERE id IS NULL")
+        for part in PARTS:
+            if part.is_needed:
+                old.execute(f"CREATE TEMP TABLE wanted_{part.table} (id INTEGER PRIMARY KEY)")
+                old.execute(
+                    f"INSERT INTO temp.wanted_{part.table}"
+                    f" SELECT id FROM {part.table} WHERE {part.where}"
+                )
+
+    def __exit__(self, *error: object) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        names = ["sessions", "files", *(part.table for part in PARTS if part.is_needed)]
+        for name in names:
+            self.old.execute(f"DROP TABLE IF EXISTS temp.wanted_{name}")
+
+
+class _Carrying:
+    """Copies the rows of all parts."""
+
+    def __init__(self, old: sqlite3.Connection, new: sqlite3.Connection, done: CarriedRows) -> None:
+        self.old = old
+        self.new = new
+        self.done = done
+        self.moved = {part.table: self._last(part.table) for part in PARTS if part.key}
+        self.numbers: dict[str, dict[int, int]] = {}
+
+    def run(self) -> None:
+        for table in _BY_PATH:
+            self._map_by_path(table)
+        for part in (*PARTS, *FILE_PARTS):
+            self._copy(part)
+        for table, (index, names) in _INDEXES.items():
+            self.new.execute(
+                f"INSERT INTO {index} (rowid, {names}) SELECT id, {names} FROM {table}"
+                " WHERE id > ?",
+                (self.moved[table],),
+            )
+        model_ladder.store_all_names(self.new)
+
+    def _last(self, table: str) -> int:
+        (last,) = self.new.execute(f"SELECT max(id) FROM {table}").fetchone()
+        return last or 0
+
+    def _map_by_path(self, table: str) -> None:
+        """Give each project and file its number in the target, and copy those that are new."""
+        where = f"id IN {_FILES}"
+        if table == "projects":
+            where = (
+                f"id IN (SELECT project_id FROM sessions WHERE id IN {_SESSIONS} UNION"
+                f" SELECT project_id FROM files_touched WHERE {_OF_SESSION})"
+            )
+        names = self._columns(table)
+        numbers: dict[int, int] = {}
+        known = dict(self.new.execute(f"SELECT path, id FROM {table}"))
+        last = self._last(table)
+        new_files = []
+        for row in self._rows(table, names, where):
+            values = dict(zip(names, row, strict=True))
+            number = known.get(values["path"])
+            if number is None:
+                last += 1
+                number = last
+                new_files.append((values["id"],))
+                self._insert(table, names, [tuple({**values, "id": number}.values())])
+            numbers[values["id"]] = number
+        self.numbers[table] = numbers
+        if table == "source_files":  # the others keep their own marks and counts
+            self.old.execute("DELETE FROM temp.wanted_files")
+            self.old.executemany("INSERT INTO temp.wanted_files VALUES (?)", new_files)
+
+    def _columns(self, table: str) -> list[str]:
+        ours = {name for _, name, *_ in self.new.execute(f'PRAGMA table_info("{table}")')}
+        found = self.old.execute(f'PRAGMA table_info("{table}")')
+        return [name for _, name, *_ in found if name in ours]
+
+    def _rows(self, table: str, names: list[str], where: str) -> Iterator[tuple[Any, ...]]:
+        quoted = ", ".join(f'"{name}"' for name in names)
+        yield from self.old.execute(f'SELECT {quoted} FROM "{table}" WHERE {where}')
+
+    def _copy(self, part: Part) -> None:
+        names = self._columns(part.table)
+        rows: list[tuple[Any, ...]] = []
+        where = f"id IN (SELECT id FROM temp.wanted_{part.table})" if part.is_needed else part.where
+        for row in self._rows(part.table, names, where):
+            moved = [self._moved(part, name, value) for name, value in zip(names, row, strict=True)]
+            rows.append(tuple(moved))
+            if len(rows) >= ROWS_AT_ONCE:
+                self._insert(part.table, names, rows)
+                rows = []
+        self._insert(part.table, names, rows)
+
+    def _moved(self, part: Part, name: str, value: Any) -> Any:
+        """A value as it is in the target."""
+        table = part.table if name == part.key else part.references.get(name)
+        if table is None:
+            return value
+        if not isinstance(value, int):  # nothing, or what somebody has written there by hand
+            return None
+        if table in self.numbers:
+            return self.numbers[table].get(value)
+        return value + self.moved[table]
+
+    def _insert(self, table: str, names: list[str], rows: list[tuple[Any, ...]]) -> None:
+        quoted = ", ".join(f'"{name}"' for name in names)
+        places = ", ".join("?" * len(names))
+        # What is there already says the same: a request that both report, a skipped line.
+        sql = f'INSERT OR IGNORE INTO "{table}" ({quoted}) VALUES ({places})'
+        self.done.rows += self.new.executemany(sql, rows).rowcount if rows else 0
