@@ -1,0 +1,1 @@
+"""One module per page, each with a function from a Question to a Page."""
