@@ -1,0 +1,1 @@
+"""Send the rows of a database to a team's PostgreSQL, session by session."""

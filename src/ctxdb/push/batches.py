@@ -1,0 +1,131 @@
+"""One batch of sessions: COPY into staging tables, one upsert per table, all in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from ctxdb.push.server_schema import row_tables
+from ctxdb.team.reading import Sent, Terms, rows_of
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    import psycopg
+
+
+class Staging:
+    """The temporary tables of one connection; they are empty after each transaction."""
+
+    def __init__(self, server: psycopg.Connection[Any], tables: list[Sent], machine: str) -> None:
+        self.server = server
+        self.machine = machine
+        self.tables = [_with_room(server, sent) for sent in tables]
+        server.execute(
+            "CREATE TEMP TABLE staged_sessions (session_id text PRIMARY KEY) ON COMMIT DELETE ROWS"
+        )
+        for sent in self.tables:
+            server.execute(
+                f"CREATE TEMP TABLE stage_{sent.name} ON COMMIT DELETE ROWS AS"
+                f" SELECT {_names(sent)} FROM ctxdb._{sent.name} WITH NO DATA"
+            )
+
+    def send(
+        self,
+        conn: sqlite3.Connection,
+        sessions: Collection[str],
+        terms: Terms,
+        only: str | None = None,
+    ) -> dict[str, int]:
+        """Send all rows of some sessions; what the server has besides of them is removed.
+
+        The caller has begun the transaction. With `only`, one table is sent. Returns rows by table.
+        """
+        with self.server.cursor().copy("COPY pg_temp.staged_sessions FROM STDIN") as copy:
+            for name in sorted({terms.session(session_id) for session_id in sessions}):
+                copy.write_row((name,))
+        if only is None:
+            self.server.execute(
+                "INSERT INTO ctxdb._holders SELECT session_id, %s FROM pg_temp.staged_sessions"
+                " ORDER BY 1 ON CONFLICT DO NOTHING",
+                (self.machine,),
+            )
+        sent_rows = {}
+        for sent in self.tables:
+            if only in (None, sent.name):
+                sent_rows[sent.name] = self._send_table(conn, sent, sessions, terms)
+        self.server.execute("DELETE FROM pg_temp.staged_sessions")
+        return sent_rows
+
+    def _send_table(
+        self, conn: sqlite3.Connection, sent: Sent, sessions: Collection[str], terms: Terms
+    ) -> int:
+        number = 0
+        into = f"COPY pg_temp.stage_{sent.name} ({_names(sent)}) FROM STDIN"
+        with self.server.cursor().copy(into) as copy:
+            for row in rows_of(conn, sent, sessions, terms):
+                copy.write_row(row)
+                number += 1
+        table = f"ctxdb._{sent.name}"
+        if number:
+            self.server.execute(_upsert(sent), (self.machine,))
+        # Rows of these sessions that this machine no longer has.
+        self.server.execute(
+            f"DELETE FROM {table} t USING pg_temp.staged_sessions s"
+            " WHERE t.session_id = s.session_id AND t.machine = %s AND NOT EXISTS"
+            f" (SELECT 1 FROM pg_temp.stage_{sent.name} g"
+            "  WHERE g.session_id = t.session_id AND g.key = t.key)",
+            (self.machine,),
+        )
+        return number
+
+
+def _with_room(server: psycopg.Connection[Any], sent: Sent) -> Sent:
+    """The columns that the server's table has: it may have been made by an older ctxdb."""
+    found = {
+        name
+        for (name,) in server.execute(
+            "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0"
+            " AND NOT attisdropped",
+            (f"ctxdb._{sent.name}",),
+        )
+    }
+    return sent._replace(columns=[column for column in sent.columns if column.name in found])
+
+
+def _names(sent: Sent) -> str:
+    return ", ".join(["session_id", "key", *(f'"{column.name}"' for column in sent.columns)])
+
+
+def _upsert(sent: Sent) -> str:
+    names = _names(sent)
+    changed = [f'"{column.name}"' for column in sent.columns]
+    assigned = ", ".join(f"{name} = excluded.{name}" for name in changed)
+    now = ", ".join(f"t.{name}" for name in changed)
+    then = ", ".join(f"excluded.{name}" for name in changed)
+    return (
+        f"INSERT INTO ctxdb._{sent.name} AS t ({names}, machine)"
+        f" SELECT {names}, %s FROM pg_temp.stage_{sent.name}"
+        f" ON CONFLICT (session_id, key, machine) DO UPDATE SET {assigned}"
+        f" WHERE ROW({now}) IS DISTINCT FROM ROW({then})"
+    )
+
+
+def erase(server: psycopg.Connection[Any], machine: str) -> None:
+    """Remove everything of a machine."""
+    for name in [*row_tables(), "_holders"]:
+        server.execute(
+            f"DELETE FROM ctxdb.{name} WHERE machine = %s",
+            (machine,),
+        )
+
+
+def erase_sessions(
+    server: psycopg.Connection[Any], machine: str, sessions: Collection[str]
+) -> None:
+    """Remove some sessions of a machine."""
+    for name in [*row_tables(), "_holders"]:
+        server.execute(
+            f"DELETE FROM ctxdb.{name} WHERE machine = %s AND session_id = ANY (%s)",
+            (machine, list(sessions)),
+        )

@@ -1,0 +1,1 @@
+"""What a team gets of a database: which rows and columns, at which level, from which machine."""

@@ -1,0 +1,733 @@
+"""Push sends a database to a real PostgreSQL, and what is there equals what is here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from builder import World, fork
+from ctxdb.columns import FULL, LEVELS, METADATA, USAGE
+from ctxdb.errors import CtxdbError
+from ctxdb.push import push as pushing
+from ctxdb.push import server
+from ctxdb.push.server_schema import plain, row_tables, team_views, texts
+from ctxdb.team.tables import allows, team_tables
+from stories import build, every_step
+from teamlab import Laptop, asked, everything, laptop, new_database, run, sender_of
+
+pytest.importorskip("psycopg", reason="psycopg is not installed")
+pytestmark = pytest.mark.xdist_group("postgres")  # one server for all of them
+
+COSTS = (
+    "SELECT date(timestamp) AS day, model, count(*), sum(input_tokens), sum(output_tokens),"
+    " sum(cache_read_tokens), sum(cost) FROM _costs GROUP BY 1, 2"
+)
+TEAM_COSTS = (
+    "SELECT day::text, model, count(*), sum(input_tokens), sum(output_tokens),"
+    " sum(cache_read_tokens), sum(cost) FROM ctxdb.requests GROUP BY 1, 2"
+)
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    with new_database() as found:
+        yield found
+
+
+@pytest.fixture
+def files() -> dict[str, bytes]:
+    return build(every_step()).contents()
+
+
+@pytest.fixture
+def one(files: dict[str, bytes]) -> Iterator[Laptop]:
+    with laptop(files) as made:
+        yield made
+
+
+def plain_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    numbers = [tuple(int(v) if not isinstance(v, str | None) else v for v in row) for row in rows]
+    return sorted(numbers, key=repr)
+
+
+def must_cost_the_same(db: Laptop, url: str) -> None:
+    assert plain_rows(db.rows(COSTS)) == plain_rows(asked(url, TEAM_COSTS))
+
+
+def test_every_count_and_the_money_equal_those_of_sqlite(one: Laptop, url: str) -> None:
+    one.push(url, level=FULL)
+    for table in team_tables():
+        (here,) = one.rows(f"SELECT count(*) FROM {table.name}")
+        (there,) = asked(url, f"SELECT count(*) FROM ctxdb.{table.name}")
+        assert here == there, table.name
+    must_cost_the_same(one, url)
+    (total,) = one.rows("SELECT round(sum(cost) / 1e12, 2) FROM _costs")
+    assert asked(url, "SELECT round(sum(cost_usd)::numeric, 2)::float8 FROM ctxdb.daily_costs") == [
+        total
+    ]
+    here = one.rows("SELECT tool, calls, ok, errors, median_ms, p95_ms FROM tool_stats")
+    there = asked(url, "SELECT tool, calls, ok, errors, median_ms, p95_ms FROM ctxdb.tool_stats")
+    assert sorted(here) == sorted(there)
+    columns = "session_id, turns, tools, errors, files_changed, lines_added, requests, title"
+    here = one.rows(f"SELECT {columns} FROM sessions_overview")
+    there = asked(
+        url,
+        "SELECT session_id, turns, tools, errors, coalesce(files_changed, 0), lines_added,"
+        " requests, coalesce(title, '(untitled)') FROM ctxdb.sessions_overview",
+    )
+    assert sorted(here) == sorted(there)
+    here = one.rows("SELECT model, requests, cost_usd, saved_usd FROM cache_efficiency")
+    there = asked(url, "SELECT model, requests, cost_usd, saved_usd FROM ctxdb.cache_efficiency")
+    assert [
+        sum(v for v in column if v) for column in list(zip(*here, strict=True))[1:]
+    ] == pytest.approx(
+        [sum(v for v in column if v) for column in list(zip(*there, strict=True))[1:]]
+    )
+
+
+@pytest.mark.slow
+def test_values_arrive_as_they_are(one: Laptop, url: str) -> None:
+    one.push(url, level=FULL)
+    here = one.rows(
+        "SELECT uuid, kind, text, thinking, data, timestamp FROM messages WHERE uuid IS NOT NULL"
+    )
+    there = asked(
+        url,
+        "SELECT uuid, kind, text, thinking, data,"
+        " to_char(timestamp AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+        " FROM ctxdb.messages WHERE uuid IS NOT NULL",
+    )
+    assert sorted(here, key=repr) == sorted(there, key=repr)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_column_without_a_level_is_never_sent(one: Laptop, url: str, level: str) -> None:
+    one.push(url, level=level)
+    allowed = {"session_id", "key", "machine"}
+    for table in team_tables():
+        for name, columns in ((table.name, plain(table)), (f"{table.name}_text", texts(table))):
+            if not columns:
+                continue
+            levels = {column.name: column.level for column in columns}
+            found = asked(
+                url,
+                "SELECT column_name FROM information_schema.columns"
+                " WHERE table_schema = 'ctxdb' AND table_name = %s",
+                f"_{name}",
+            )
+            for (column,) in found:
+                assert column in levels or column in allowed, f"{name}.{column} has no level"
+                if column in levels and not allows(level, levels[column]):
+                    filled = asked(url, f'SELECT count("{column}") FROM ctxdb._{name}')
+                    assert filled == [(0,)], f"{name}.{column} is of level {levels[column]}"
+
+
+def test_what_people_wrote_is_only_in_tables_of_texts() -> None:
+    for table in team_tables():
+        assert {column.level for column in plain(table)} <= {USAGE, METADATA}
+        for column in table.columns:
+            assert column.about, f"{table.name}.{column.name}"
+    wrote = {f"{t.name}.{c.name}" for t in team_tables() for c in texts(t)}
+    assert wrote >= {
+        "messages.text",
+        "messages.thinking",
+        "tool_uses.input",
+        "tool_uses.target",
+        "tool_uses.result_text",
+        "turns.prompt",
+        "sessions.title",
+        "git_operations.subject",
+        "history.prompt",
+        "plans.text",
+        "todos.subject",
+        "events.data",
+    }
+
+
+def test_lowering_the_level_erases_what_is_no_longer_allowed(one: Laptop, url: str) -> None:
+    one.push(url, level=FULL)
+    assert asked(url, "SELECT count(*) > 0 FROM ctxdb._messages_text") == [(True,)]
+    one.push(url, level=METADATA)
+    assert asked(url, "SELECT count(*) FROM ctxdb._messages_text") == [(0,)]
+    assert asked(url, "SELECT count(cwd) > 0 FROM ctxdb.sessions") == [(True,)]
+    one.push(url, level=USAGE)
+    assert asked(url, "SELECT count(cwd) FROM ctxdb.sessions") == [(0,)]
+    assert asked(url, "SELECT count(name) FROM ctxdb.tool_uses") == [(0,)]
+    names = {name for (name,) in one.rows("SELECT name FROM projects")}
+    hashed = {name for (name,) in asked(url, "SELECT DISTINCT repository FROM ctxdb.sessions")}
+    assert not names & hashed
+    must_cost_the_same(one, url)
+    one.push(url, level=FULL)
+    assert asked(url, "SELECT count(*) > 0 FROM ctxdb._messages_text") == [(True,)]
+
+
+def test_secrets_are_masked_before_they_leave(one: Laptop, url: str) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    one.write(
+        f"UPDATE messages SET text = 'the token is {secret}' WHERE id = 1",
+        f"""UPDATE messages SET data = '{{"k":"{secret}"}}' WHERE id = 1""",
+    )
+    from ctxdb.privacy.masking import Masker
+
+    one.push(url, level=FULL, mask=Masker().mask)
+    assert asked(url, "SELECT 1 FROM ctxdb._messages_text WHERE text LIKE %s", f"%{secret}%") == []
+    ((data,),) = asked(url, "SELECT data FROM ctxdb.messages WHERE text LIKE 'the token is %'")
+    assert "[redacted:" in data
+    assert secret not in data
+
+
+def test_a_push_with_nothing_new_sends_nothing(one: Laptop, url: str) -> None:
+    first = one.push(url)
+    assert first.sessions > 0
+    before = everything(url)
+    second = one.push(url)
+    assert (second.sessions, second.rows) == (0, {})
+    assert everything(url) == before
+
+
+def test_only_changed_sessions_are_sent_again(url: str) -> None:
+    world = World()
+    a, b = world.session(), world.session()
+    for t in (a, b):
+        t.prompt("hello")
+        t.reply({"type": "text", "text": "hi"})
+    with laptop(world.contents()) as one:
+        one.push(url)
+        a.prompt("more")
+        for name, data in world.contents().items():
+            one.put(name, data)
+        one.sync()
+        assert one.push(url).sessions == 1
+        assert asked(url, "SELECT count(*) FROM ctxdb.turns") == one.rows(
+            "SELECT count(*) FROM turns"
+        )
+
+
+@pytest.mark.slow
+def test_rows_that_are_gone_here_are_removed_there(one: Laptop, url: str) -> None:
+    one.push(url)
+    ((session_id,),) = one.rows("SELECT session_id FROM messages LIMIT 1")
+    with closing(sqlite3.connect(one.db)) as conn, conn:
+        from ctxdb.store.changes import stamp
+
+        conn.execute("DELETE FROM events WHERE session_id = ?", (session_id,))
+        stamp(conn, [session_id])
+    one.push(url)
+    found = asked(url, "SELECT count(*) FROM ctxdb.events WHERE session_id = %s", session_id)
+    assert found == [(0,)]
+
+
+def test_a_new_price_changes_the_costs_there(one: Laptop, url: str) -> None:
+    one.push(url)
+    one.write("UPDATE prices SET output_usd_per_mtok = output_usd_per_mtok * 2")
+    report = one.push(url)
+    assert report.sessions == 0
+    must_cost_the_same(one, url)
+
+
+@pytest.mark.slow
+def test_a_repository_that_config_names_is_sent_for_old_sessions(one: Laptop, url: str) -> None:
+    one.push(url)
+    ((path,), *_) = one.rows(
+        "SELECT repo_path FROM projects p JOIN sessions s ON s.project_id = p.id"
+        " WHERE NOT EXISTS (SELECT 1 FROM git_operations) OR 1 ORDER BY p.id"
+    )
+    name = path.rsplit("/", 1)[-1]
+    before = asked(url, "SELECT count(*) FROM ctxdb.sessions WHERE repository = %s", name)
+    one.push(url, repositories={path: "acme/engine"})
+    if before != [(0,)]:
+        after = asked(url, "SELECT count(*) FROM ctxdb.sessions WHERE repository = 'acme/engine'")
+        assert after == before
+
+
+@pytest.mark.slow
+def test_person_is_hashed_on_request(one: Laptop, url: str) -> None:
+    one.push(url, hash_person=True)
+    ((person, team),) = asked(url, "SELECT person, team FROM ctxdb.machines")
+    assert (len(person), person != "ada", team) == (32, True, "core")
+
+
+def test_a_dry_run_shows_columns_and_writes_nothing(one: Laptop, url: str) -> None:
+    with closing(sqlite3.connect(one.db)) as conn:
+        report, planned = pushing.plan(conn, server.target_of(url), sender_of(one.db))
+    assert report.sessions > 0
+    assert {p.table for p in planned} == {t.name for t in team_tables() if t.sent(METADATA)}
+    assert asked(url, "SELECT to_regnamespace('ctxdb')") == [(None,)]
+    one.push(url)
+    with closing(sqlite3.connect(one.db)) as conn:
+        report, _ = pushing.plan(conn, server.target_of(url), sender_of(one.db))
+    assert (report.sessions, sum(report.rows.values())) == (0, 0)
+
+
+# -- many machines -------------------------------------------------------------------------------
+
+KILLED = """
+import os, sys
+import psycopg
+from ctxdb.push import batches
+left = [int(sys.argv[3])]
+execute = psycopg.Connection.execute
+def counted(self, *args, **kwargs):
+    left[0] -= 1
+    if left[0] < 0:
+        os.kill(os.getpid(), 9)
+    return execute(self, *args, **kwargs)
+psycopg.Connection.execute = counted
+sys.path[:0] = sys.argv[4:]
+from ctxdb.push import push
+push.BATCH_SESSIONS = 2
+from pathlib import Path
+from teamlab import pushed
+pushed(Path(sys.argv[1]), sys.argv[2], level="full")
+"""
+
+
+def killed_at(db: Path, url: str, statement: int) -> int:
+    """Push in another process, which dies at a statement; its exit code."""
+    words = [sys.executable, "-c", KILLED, str(db), url, str(statement), str(Path(__file__).parent)]
+    return subprocess.run(words, check=False).returncode
+
+
+def check_kills(one: Laptop, statements: list[int]) -> None:
+    with new_database() as whole:
+        one.push(whole, level=FULL)
+        expected = everything(whole)
+    with new_database() as url:
+        for number, statement in enumerate(statements):
+            if number % 3 == 2:
+                run(url, "DROP SCHEMA IF EXISTS ctxdb CASCADE")
+            assert killed_at(one.db, url, statement) in (0, -signal.SIGKILL)
+        one.push(url, level=FULL)
+        one.push(url, level=FULL)
+        assert _without_salt(everything(url)) == _without_salt(expected)
+
+
+def _without_salt(rows: dict[str, list[str]]) -> dict[str, int]:
+    return {name: len(found) for name, found in rows.items()}
+
+
+def test_case_104_a_push_that_is_killed_or_run_twice_gives_the_same_rows(one: Laptop) -> None:
+    check_kills(one, [120, 400, 560])
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(3600)
+def test_case_104_a_push_that_is_killed_at_many_statements(one: Laptop) -> None:
+    check_kills(one, list(range(10, 900, 23)))
+
+
+def halves(files: dict[str, bytes]) -> dict[str, bytes]:
+    """The same files as another machine has them: some shorter, some missing."""
+    found = {}
+    for number, (name, data) in enumerate(sorted(files.items())):
+        lines = data.splitlines(keepends=True)
+        if name.endswith(".jsonl") and number % 3 == 0:
+            found[name] = b"".join(lines[: len(lines) // 2])
+        elif number % 3 == 1:
+            found[name] = data
+    return found
+
+
+@pytest.fixture
+def work() -> dict[str, bytes]:
+    """Nine sessions as people have them."""
+    world = World()
+    for number in range(9):
+        t = world.session()
+        for turn in range(4):
+            t.prompt(f"do {turn} of {number}")
+            t.reply({"type": "text", "text": f"I do {turn}"})
+            t.tool("Bash", {"command": f"make {turn}"}, "done")
+            t.reply({"type": "text", "text": f"did {turn}"})
+    return world.contents()
+
+
+def test_case_104_two_machines_with_copies_of_one_session_count_once(
+    work: dict[str, bytes], url: str
+) -> None:
+    files = work
+    with laptop(files) as whole, laptop(halves(files)) as part:
+        part.push(url, person="grace")
+        whole.push(url)
+        must_cost_the_same(whole, url)
+        (here,) = whole.rows("SELECT count(*) FROM messages")
+        (there,) = asked(url, "SELECT count(*) FROM ctxdb.messages WHERE uuid IS NOT NULL")
+        assert there <= here
+        # The order of machines does not matter.
+        with new_database() as other:
+            whole.push(other)
+            part.push(other, person="grace")
+            assert plain_rows(asked(url, TEAM_COSTS)) == plain_rows(asked(other, TEAM_COSTS))
+
+
+def test_case_104_different_lengths_of_a_session_make_a_union(url: str) -> None:
+    world = World()
+    t = world.session()
+    for number in range(6):
+        t.prompt(f"prompt {number}")
+        t.reply({"type": "text", "text": f"reply {number}"})
+    ((name, data),) = world.contents().items()
+    lines = data.splitlines(keepends=True)
+    first, last = b"".join(lines[:7]), b"".join(lines[5:])
+    with laptop({name: first}) as one, laptop({name: last}) as other, laptop({name: data}) as both:
+        one.push(url)
+        other.push(url, person="grace")
+        must_cost_the_same(both, url)
+        count = "SELECT count(*) FROM {}messages"
+        assert asked(url, count.format("ctxdb.")) == both.rows(count.format(""))
+
+
+def test_case_104_a_fork_on_another_machine_costs_nothing_twice(url: str) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("hello")
+    t.reply({"type": "text", "text": "hi"})
+    before = set(world.contents())
+    forked = fork(t, says_so=True, renew=False)
+    forked.prompt("and now")
+    forked.reply({"type": "text", "text": "this"})
+    files = world.contents()
+    theirs = {name: data for name, data in files.items() if name not in before}
+    ours = {name: data for name, data in files.items() if name in before}
+    with laptop(theirs) as other, laptop(ours) as one, laptop(files) as both:
+        other.push(url, person="grace")
+        one.push(url)
+        must_cost_the_same(both, url)
+        here = both.rows("SELECT session_id, count(*) FROM usage GROUP BY 1")
+        there = asked(url, "SELECT session_id, count(*) FROM ctxdb.requests GROUP BY 1")
+        assert sorted(here) == sorted(there)
+
+
+def test_case_104_a_wrong_clock_loses_nothing(
+    one: Laptop, url: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one.push(url)
+    one.write("UPDATE _session_changes SET seq = seq - 90000000000")  # as if restored, a day old
+    one.push(url)
+    monkeypatch.setattr("ctxdb.store.changes.time.time_ns", lambda: 1)
+    name = min(name for name in files if name.endswith(".jsonl"))
+    one.append(name, files[name].replace(b'"uuid":"', b'"uuid":"f'))
+    one.sync()
+    one.push(url)
+    assert asked(url, "SELECT count(*) FROM ctxdb.messages") == one.rows(
+        "SELECT count(*) FROM messages"
+    )
+    must_cost_the_same(one, url)
+
+
+def test_case_104_a_database_of_another_version_is_refused(one: Laptop, url: str) -> None:
+    one.push(url)
+    before = everything(url)
+    run(url, "UPDATE ctxdb._settings SET value = '99' WHERE name = 'format'")
+    with pytest.raises(CtxdbError, match=r"newer ctxdb.*upgrade ctxdb"):
+        one.push(url)
+    assert everything(url) == before
+
+
+@pytest.mark.slow
+def test_a_database_that_is_made_again_is_sent_again(one: Laptop, url: str) -> None:
+    one.push(url)
+    ((gone,),) = one.rows("SELECT id FROM sessions ORDER BY id LIMIT 1")
+    one.write(
+        "UPDATE _meta SET value = 'another' WHERE key = 'database id'",
+        f"DELETE FROM _session_changes WHERE session_id = '{gone}'",
+    )
+    report = one.push(url)
+    assert report.sessions > 0
+    assert report.removed == 1
+    assert asked(url, "SELECT count(*) FROM ctxdb.sessions WHERE session_id = %s", gone) == [(0,)]
+
+
+def test_a_forgotten_session_is_removed_and_rejected_from_every_machine(
+    files: dict[str, bytes], url: str
+) -> None:
+    with laptop(files) as one, laptop(files) as other:
+        one.push(url)
+        other.push(url, person="grace")
+        ((gone,),) = one.rows("SELECT session_id FROM usage ORDER BY session_id LIMIT 1")
+        one.forget(gone)
+        report = one.push(url)
+        assert report.forgotten == 1
+        left = "SELECT count(*) FROM ctxdb._holders WHERE session_id = %s"
+        assert asked(url, left, gone) == [(0,)]
+        other.write("UPDATE _meta SET value = 'another' WHERE key = 'database id'")
+        assert other.push(url, person="grace").rejected == 1
+        for name in row_tables():
+            found = asked(url, f"SELECT count(*) FROM ctxdb.{name} WHERE session_id = %s", gone)
+            assert found == [(0,)], name
+        # The tombstone names nothing.
+        ((hashed, _, _),) = asked(url, "SELECT * FROM ctxdb._forgotten")
+        assert gone not in hashed
+        one.write("DELETE FROM _forgotten")
+        one.push(url)
+        assert asked(url, "SELECT count(*) FROM ctxdb._forgotten") == [(0,)]
+
+
+@pytest.mark.slow
+def test_machines_that_push_at_once_do_not_disturb_each_other(
+    work: dict[str, bytes], url: str
+) -> None:
+    files = work
+    problems: list[BaseException] = []
+
+    def send(one: Laptop, name: str) -> None:
+        try:
+            one.push(url, person=name)
+        except BaseException as e:  # noqa: BLE001
+            problems.append(e)
+
+    with laptop(files) as one, laptop(files) as two, laptop(halves(files)) as three:
+        threads = [
+            threading.Thread(target=send, args=(lab, f"person {number}"))
+            for number, lab in enumerate((one, two, three))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert problems == []
+        must_cost_the_same(one, url)
+        assert asked(url, "SELECT count(*) FROM ctxdb.machines") == [(3,)]
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_hostile_rows_are_sent(one: Laptop, url: str) -> None:
+    long = "x" * 5000
+    one.write(
+        f"UPDATE usage SET request_key = '{long}' WHERE id = 1",
+        "UPDATE usage SET timestamp = 'now', input_tokens = 'many' WHERE id = 2",
+        "UPDATE messages SET timestamp = '2026-02-31T25:00:00.000Z' WHERE id = 1",
+        "UPDATE messages SET timestamp = '0000-00-00T00:00:00.000Z', uuid = NULL WHERE id = 2",
+        "UPDATE messages SET text = CAST(x'61006200ff' AS TEXT), model = x'ff00' WHERE id = 3",
+        f"UPDATE messages SET uuid = '{long}' WHERE id = 4",
+        "UPDATE messages SET uuid = (SELECT uuid FROM messages WHERE id = 6) WHERE id = 5",
+        "UPDATE tool_uses SET duration_ms = 9e300, name = '\\.' WHERE id = 1",
+        "UPDATE _session_changes SET seq = 1",
+    )
+    one.push(url, level=FULL)
+    (here,) = one.rows("SELECT count(*) FROM messages")
+    assert asked(url, "SELECT count(*) FROM ctxdb.messages") == [here]
+    assert asked(url, "SELECT count(*) FROM ctxdb.messages WHERE text LIKE 'a␀b␀%'") == [(1,)]
+
+
+def refused(one: Laptop, url: str, **changes: Any) -> str:
+    with pytest.raises(CtxdbError) as e:
+        one.push(url, **changes)
+    message = str(e.value)
+    assert "\n" not in message
+    assert "sekret" not in message
+    return message
+
+
+def test_a_server_that_is_down_is_named_in_one_line(one: Laptop) -> None:
+    message = refused(one, "postgresql://u:sekret@127.0.0.1:1/x")
+    assert message.startswith("127.0.0.1:1/x cannot be reached")
+
+
+@pytest.mark.slow
+def test_a_read_only_server_is_refused(one: Laptop, url: str) -> None:
+    one.push(url)
+    run(
+        url,
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET default_transaction_read_only = on',"
+        " current_database()); END $$",
+    )
+    assert "read-only" in refused(one, url, level=FULL)
+
+
+@pytest.mark.slow
+def test_an_old_server_is_refused(one: Laptop, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MIN_VERSION", 990000)
+    assert "is too old; ctxdb needs 99 or later" in refused(one, url)
+
+
+@pytest.mark.slow
+def test_a_schema_of_somebody_else_is_left_alone(one: Laptop, url: str) -> None:
+    run(url, "CREATE SCHEMA ctxdb", "CREATE TABLE ctxdb.messages (a int)")
+    assert "a table is in the way (messages)" in refused(one, url)
+    assert asked(url, "SELECT count(*) FROM pg_class WHERE relname = '_machines'") == [(0,)]
+
+
+@pytest.mark.slow
+def test_a_table_in_the_way_of_a_view_is_named_and_nothing_is_half_made(
+    one: Laptop, url: str
+) -> None:
+    one.push(url)
+    run(
+        url,
+        "DROP VIEW ctxdb.limits",
+        "CREATE TABLE ctxdb.limits (a int)",
+        "UPDATE ctxdb._settings SET value = 'old' WHERE name = 'definitions'",
+    )
+    assert "rename it, then push again" in refused(one, url)
+    assert asked(url, "SELECT count(*) > 0 FROM ctxdb.messages") == [(True,)]
+
+
+def test_a_full_server_is_named(one: Laptop) -> None:
+    import psycopg
+
+    assert "is full" in server.reason_of(psycopg.errors.DiskFull())
+
+
+@pytest.mark.parametrize(
+    "bad", ["mysql://x", "postgresql://u:sekret@h:1/d?nonsense=1", "", "postgresql://u:sek ret@"]
+)
+def test_a_bad_url_is_not_repeated(bad: str) -> None:
+    with pytest.raises(CtxdbError) as e:
+        server.target_of(bad)
+    assert "sek" not in str(e.value)
+    assert "postgresql://USER@HOST/DATABASE" in str(e.value)
+
+
+# -- roles ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def team(one: Laptop, url: str) -> Iterator[str]:
+    """A database that the owner has pushed to once, with roles ada, grace and rita."""
+    from ctxdb.assets import asset_dir
+
+    one.push(url, level=USAGE)
+    run(url, "DELETE FROM ctxdb._machines")
+    script = (asset_dir("sql") / "postgres/roles.sql").read_text()
+    run(url, script, script)
+    names = {name: f"{name}_{os.getpid()}" for name in ("ada", "grace", "rita")}
+    run(
+        url,
+        *(f"CREATE ROLE {role} LOGIN PASSWORD 'pw'" for role in names.values()),
+        f"GRANT ctxdb_writer, ctxdb_reader TO {names['ada']}, {names['grace']}",
+        f"GRANT ctxdb_reader TO {names['rita']}",
+    )
+    try:
+        yield url
+    finally:
+        run(url, *(f"DROP OWNED BY {role}" for role in names.values()))
+        run(url, *(f"DROP ROLE {role}" for role in names.values()))
+
+
+def as_role(url: str, name: str) -> str:
+    from psycopg.conninfo import make_conninfo
+
+    return str(make_conninfo(url, user=f"{name}_{os.getpid()}", password="pw"))
+
+
+def test_roles_keep_machines_and_texts_apart(
+    team: str, one: Laptop, files: dict[str, bytes]
+) -> None:
+    ada, grace, rita = (as_role(team, name) for name in ("ada", "grace", "rita"))
+    one.push(ada, level=FULL)
+    count = "SELECT count(*) FROM ctxdb.messages WHERE text IS NOT NULL"
+    ((own,),) = asked(ada, count)
+    assert own > 0
+    assert asked(grace, count) == [(0,)]
+    assert asked(rita, count) == [(0,)]
+    # Readers see numbers of all.
+    must_cost_the_same(one, rita)
+    # Nobody reads the tables of texts by another way, nor the salt.
+    assert asked(rita, "SELECT count(*) FROM ctxdb._messages_text") == [(0,)]
+    with pytest.raises(Exception, match="permission denied"):
+        asked(rita, "SELECT * FROM ctxdb._settings")
+    # A reader cannot push, and a writer cannot push another's machine or change its rows.
+    assert "role" in refused(one, rita)
+    assert "role" in refused(one, grace)
+    run(grace, "DELETE FROM ctxdb._messages", "UPDATE ctxdb._usage SET cost = 0")
+    must_cost_the_same(one, rita)
+    with laptop(files) as other:
+        other.push(grace, level=FULL, person="grace")
+        must_cost_the_same(one, rita)
+        ((both,),) = asked(rita, "SELECT count(*) FROM ctxdb._messages")
+        other.push(grace, level=METADATA, person="grace")
+        assert asked(rita, "SELECT count(*) FROM ctxdb._messages") == [(both,)]
+    assert asked(ada, count) == [(own,)]
+
+
+# -- views ---------------------------------------------------------------------------------------
+
+
+def test_every_view_is_documented_and_runs_at_every_level(one: Laptop, url: str) -> None:
+    views = team_views()
+    assert {view.name for view in views} >= {
+        "daily_costs",
+        "costs_by_person",
+        "costs_by_team",
+        "costs_by_repository",
+        "costs_by_model",
+        "sessions_overview",
+        "tool_stats",
+        "tool_errors",
+        "file_activity",
+        "adoption",
+        "cache_efficiency",
+        "limits",
+    }
+    for level in LEVELS:
+        one.push(url, level=level)
+        for view in views:
+            asked(url, f"SELECT * FROM ctxdb.{view.name}")
+    for view in views:
+        found = asked(
+            url,
+            "SELECT a.attname, col_description(a.attrelid, a.attnum) FROM pg_attribute a"
+            " WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0",
+            f"ctxdb.{view.name}",
+        )
+        assert dict(found) == view.columns, view.name
+    options = asked(
+        url,
+        "SELECT DISTINCT 'security_invoker=true' = ANY (c.reloptions) FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE n.nspname = 'ctxdb' AND c.relkind = 'v'",
+    )
+    assert options == [(True,)]
+
+
+def test_session_id_is_in_every_primary_key_and_no_text_has_an_index(one: Laptop, url: str) -> None:
+    one.push(url)
+    indexed = asked(
+        url,
+        "SELECT t.relname, i.indisprimary, array_agg(a.attname::text), max(m.amname)"
+        " FROM pg_index i"
+        " JOIN pg_class t ON t.oid = i.indrelid JOIN pg_namespace n ON n.oid = t.relnamespace"
+        " JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am m ON m.oid = x.relam"
+        " JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = ANY (i.indkey)"
+        " WHERE n.nspname = 'ctxdb' GROUP BY 1, 2, i.indexrelid",
+    )
+    short = {"session_id", "key", "machine", "name", "hash"}
+    rows = set(row_tables())
+    for table, is_primary, columns, method in indexed:
+        if table in rows and is_primary:
+            assert set(columns) == {"session_id", "key", "machine"}
+        if method == "btree":
+            assert set(columns) <= short, table
+
+
+def test_the_command_prints_json_and_never_the_password(one: Laptop, url: str) -> None:
+    import json
+
+    words = [sys.executable, "-m", "ctxdb", "--db", str(one.db), "push", url, "--no-sync"]
+    done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert (found["level"], found["dry_run"]) == ("metadata", False)
+    schema = Path(__file__).parents[1] / "docs/schemas/push.schema.json"
+    Draft202012Validator(json.loads(schema.read_text())).validate(found)
+    done = subprocess.run([*words, "--dry-run"], capture_output=True, text=True, check=True)
+    assert "Would send 0 sessions" in done.stdout
+    bad = [*words[:-2], "postgresql://u:sekret@127.0.0.1:1/x", "--no-sync"]
+    done = subprocess.run(bad, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "sekret" not in done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) == 1
