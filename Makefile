@@ -8,41 +8,37 @@ PYTHON = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; d
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
 
-# Exits 4 where there is nothing to sync; every other way to end is for `ctxdb sync` to report.
-NO_TRANSCRIPTS = import sys; from ctxdb import config; from ctxdb.claude.layout import is_transcript; \
-	from ctxdb.files import walk; \
-	roots = config.load().roots; \
-	walk.scan(roots, is_transcript).files and sys.exit(0); \
-	print("No Claude Code transcripts in", " or ".join(roots) + ". Here is a demo instead."); \
-	sys.stdout.flush(); sys.exit(4)
-
-DEMO_DB = from ctxdb.config import data_dir; print(data_dir() / "demo/demo.db")
-GLANCE = started_at,project,title,turns,tools,files_changed,total_tokens,cost_usd,session_id
+# The pages that cog makes from the code, and those that it checks.
+DOCS = docs/cli.md docs/schema.md docs/queries.md docs/format.md docs/team.md
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck \
-	mutants inspect check
+	mutants inspect check docs-check release pictures site test-spark test-slow
 
 help: ## Show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: $(VENV)/.run ## Sync your transcripts and show what is there; a demo if you have none
-	@$(BIN)/python -c '$(NO_TRANSCRIPTS)' 2>/dev/null; \
-	if [ $$? -eq 4 ]; then \
-		$(BIN)/ctxdb demo && db=$$($(BIN)/python -c '$(DEMO_DB)'); \
-	else \
-		$(BIN)/ctxdb sync && $(BIN)/ctxdb status && db=$$($(BIN)/ctxdb path); \
-	fi && $(BIN)/ctxdb --db "$$db" query sessions_overview --limit 8 --columns $(GLANCE) --no-sync
+run: $(VENV)/.run ## Read your transcripts and show what is there; a demo if you have none
+	@$(BIN)/python -m ctxdb.cli.first_run
 
-test: lint ## Check everything: lint, then all tests but the longest
-	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow"
+test: lint $(VENV)/.datasette1 ## Check everything: lint, then all tests but the longest
+	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow and not spark"
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/codespell
-	$(BIN)/cog --check --diff docs/cli.md docs/schema.md docs/queries.md docs/format.md
+	$(BIN)/cog --check --diff $(DOCS)
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+
+pictures: $(VENV)/.dev ## Draw the pictures of the docs again (needs Graphviz and Chromium)
+	$(BIN)/python docs/web_pictures.py
+	$(BIN)/python docs/er_diagram.py > docs/pictures/schema.dot
+	dot -Tsvg docs/pictures/schema.dot -o docs/pictures/schema.svg
+
+docs-check: ## Check that the generated docs are up to date
+	$(BIN)/cog --check --diff $(DOCS)
 
 fmt: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix .
@@ -58,6 +54,10 @@ bench-against: $(VENV)/.dev ## Compare speed with another revision: make bench-a
 
 bench-scale: $(VENV)/.dev ## Measure the first sync at 0.5, 1, 2 and 4 GB
 	$(BIN)/python bench/scale.py $(ARGS)
+
+test-spark: $(VENV)/.dev ## Read the Parquet dataset with Spark (installs pyspark; needs Java 17)
+	$(BIN)/pip install --quiet --disable-pip-version-check 'pyspark>=4'
+	$(BIN)/pytest -q -m spark tests/test_lake.py
 
 mutants: $(VENV)/.dev ## Change the rules one by one: a named test must notice each change
 	$(BIN)/python tests/run_mutants.py
@@ -75,7 +75,7 @@ newest: $(VENV)/.dev $(VENV)/newest/libsqlite3.so.0 ## Run the tests with the ne
 	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/python -c \
 		'import sqlite3; print("SQLite", sqlite3.sqlite_version)'
 	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/pytest -n auto --dist loadgroup \
-		-m "not crash and not slow" -k "not in_a_shell and not stock_datasette"
+		-m "not crash and not slow and not spark" -k "not in_a_shell and not stock_datasette"
 
 # The npm package carries SQLite's source in one file. As strict as SQLite can be built: with that,
 # Datasette's own SQL fails; and the sqlite3 shell wants the library that it was made with.
@@ -88,7 +88,12 @@ $(VENV)/newest/libsqlite3.so.0:
 		$(@D)/package/deps/sqlite3/sqlite3.c -lm -lpthread -ldl
 
 docs: $(VENV)/.dev ## Write --help into the docs again
-	$(BIN)/cog -r docs/cli.md docs/schema.md docs/queries.md docs/format.md
+	$(BIN)/cog -r $(DOCS)
+
+site: $(VENV)/.site ## Build a web site from docs/ in build/site
+	rm -rf build/site
+	$(BIN)/sphinx-build -W --keep-going -b html docs build/site
+	@echo "Open build/site/index.html"
 
 build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and try it
 	rm -rf dist
@@ -103,13 +108,31 @@ build: $(VENV)/.dev ## Build wheel and sdist, install each in a clean venv and t
 		rm -rf "$$dir"; \
 	done
 
+# Two builds of one commit must be equal to the byte: hatchling takes every time from the commit.
+release: $(VENV)/.release ## Build a release: wheel, sdist, tested versions with hashes, SBOM
+	rm -rf dist $(VENV)/again
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --no-isolation -o $(VENV)/again
+	@for file in dist/*; do cmp $$file $(VENV)/again/$$(basename $$file) || exit 1; done
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-header \
+		--all-extras pyproject.toml -o dist/requirements.txt
+	$(BIN)/cyclonedx-py requirements dist/requirements.txt --pyproject pyproject.toml \
+		--output-reproducible -o dist/sbom.cdx.json
+	@if grep -nE 'https?://|--index-url|--find-links' dist/requirements.txt; then \
+		echo "dist/requirements.txt names a package index" >&2; exit 1; fi
+	@ls -l dist
+
 INSPECT = npx --yes @modelcontextprotocol/inspector --cli $(BIN)/ctxdb --db $(VENV)/inspect/demo.db mcp
 inspect: $(VENV)/.dev ## Ask the MCP server with the MCP inspector (needs npm)
 	@rm -rf $(VENV)/inspect && $(BIN)/ctxdb demo $(VENV)/inspect >/dev/null
 	$(INSPECT) --method tools/list | grep -q '"file_history"'
 	$(INSPECT) --method tools/call --tool-name query --tool-arg sql='SELECT 1 + 1 AS two' | grep -q two
 
-check: test build inspect ## Everything that must hold before a release
+test-slow: $(VENV)/.dev $(VENV)/.datasette1 ## Run what `make test` leaves out because it takes minutes
+	$(BIN)/pytest -n auto --dist loadgroup -m "slow and not crash"
+
+check: test test-slow build inspect ## Everything that must hold before a release
 
 # What `make run` needs, and what the rest needs. The stamps are renewed when pyproject.toml changes.
 $(VENV)/.run: pyproject.toml
@@ -119,6 +142,21 @@ $(VENV)/.run: pyproject.toml
 $(VENV)/.dev: pyproject.toml
 	@$(MAKE) --no-print-directory INSTALL='.[dev]' venv
 	@touch $@ $(VENV)/.run
+
+# The web pages are tested with both versions of Datasette. Without the second, its tests are skipped.
+$(VENV)/.datasette1: pyproject.toml
+	@[ -x $(VENV)/datasette1/bin/pip ] || $(BIN)/python -m venv $(VENV)/datasette1
+	@$(VENV)/datasette1/bin/pip install --quiet --disable-pip-version-check -e '.[serve]' \
+		'datasette>=1.0a41,<2'
+	@touch $@
+
+$(VENV)/.site: pyproject.toml
+	@$(MAKE) --no-print-directory INSTALL='.[dev,site]' venv
+	@touch $@ $(VENV)/.dev $(VENV)/.run
+
+$(VENV)/.release: pyproject.toml
+	@$(MAKE) --no-print-directory INSTALL='.[dev,release]' venv
+	@touch $@ $(VENV)/.dev $(VENV)/.run
 
 .PHONY: venv
 venv:

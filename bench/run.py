@@ -20,6 +20,7 @@ from pathlib import Path
 import cases
 import corpus
 import live
+import team
 from baseline import baseline
 from shell import shell
 from tree import CHECKOUT, SAMPLE_SECONDS, Tree, bytes_of, workplace
@@ -183,6 +184,30 @@ class Bench:
         """The daemon: how soon a line is there."""
         live.measure(self.tree, self.folder)
 
+    def team(self) -> None:
+        """Pushing to a team's server."""
+        root, db = self.team_db()
+        found = team.measure(self.tree, self.folder, db)
+        _, size = corpus.size_of(root)
+        print(f"`ctxdb push` of {size / 1e6:.0f} MB of transcripts at level metadata")
+        for label, cost, most in (
+            ("first", found.first, team.FIRST_SECONDS),
+            ("nothing new", found.nothing, team.NOTHING_SECONDS),
+            (f"{team.NEW_ROWS:,} new rows", found.rows, team.ROWS_SECONDS),
+        ):
+            text = f"{cost.wall:.2f} s, cpu of ctxdb {cost.cpu:.2f} s"
+            show(label, text, f"under {most} s", reached=cost.wall < most)
+        problems = "; ".join(found.problems) or "no deadlock, no duplicate"
+        text = f"{found.together_seconds:.1f} s: {problems}"
+        show(f"{team.MACHINES} at once", text, "no problem", reached=not found.problems)
+
+    def team_db(self) -> tuple[Path, Path]:
+        """A corpus of the size that the goals name, and its database."""
+        root = corpus.write(self.folder, max(self.options.mb, self.options.question_mb) << 20)
+        db = self.folder / "team.db"
+        self.tree.first_sync(db, root)
+        return root, db
+
 
 def show(label: str, text: str, goal: str = "", *, reached: bool = True) -> None:
     """Print one number."""
@@ -204,6 +229,7 @@ MEASUREMENTS = {
     "shell": Bench.shell,
     "views": Bench.views,
     "live": Bench.live,
+    "team": Bench.team,
 }
 
 
@@ -217,7 +243,9 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--files", type=int, default=200_000, help="of many")
     parser.add_argument("--catch-up-mb", type=int, default=75)
     parser.add_argument("--unfinished-mb", type=int, default=300)
-    parser.add_argument("--question-mb", type=int, default=500, help="at least, of shell and views")
+    parser.add_argument(
+        "--question-mb", type=int, default=500, help="at least, of shell, views and team"
+    )
     options = parser.parse_args(words)
     with workplace(options.keep) as folder:
         bench = Bench(Tree("now", CHECKOUT, folder), folder, options)

@@ -48,7 +48,11 @@ class Tree:
         self.name = name
         self.folder = folder
         home = folder / f"home-{name}"
-        home.mkdir(parents=True, exist_ok=True)
+        config = home / ".config" / "ctxdb"
+        config.mkdir(parents=True, exist_ok=True)
+        # The archive is not part of what is compared: older trees have none, and refuse its name.
+        has_archive = (checkout / "src" / "ctxdb" / "archive").is_dir()
+        (config / "config.toml").write_text("archive = false\n" if has_archive else "")
         # PYTHONDONTWRITEBYTECODE alone would triple the time that a cold start takes.
         drop = ("CTXDB_", "CLAUDE_", "XDG_CONFIG_", "XDG_DATA_", "XDG_STATE_", "PYTHON")
         self.env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}

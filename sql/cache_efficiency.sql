@@ -14,6 +14,7 @@
 --   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
 --   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- total: requests input_tokens cache_write_5m_tokens cache_write_1h_tokens cache_read_tokens cost_usd cost_uncached_usd saved_usd requests_unpriced requests_not_final
 -- example: ctxdb query cache_efficiency --since 30d
 SELECT n.project, p.repo_path, model, sum(requests) AS requests, sum(input_tokens) AS input_tokens,
   sum(cache_write_5m_tokens) AS cache_write_5m_tokens, sum(cache_write_1h_tokens) AS cache_write_1h_tokens,

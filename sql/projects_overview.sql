@@ -20,6 +20,7 @@
 --   first_active_at (time, detail): first message of these sessions
 --   last_active_at (time): last message of these sessions; newest first
 -- filters: since=sessions.ended_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,last_active_at until=sessions.started_at,turns.started_at,git_operations.timestamp,files_touched.timestamp,usage.timestamp,_costs.timestamp,first_active_at project=projects.id human=sessions.id,turns.session_id,git_operations.session_id,files_touched.session_id,usage.session_id,_costs.session_id
+-- total: sessions turns commits active_seconds estimated_seconds requests requests_unpriced requests_not_final total_tokens output_tokens cost_usd
 -- example: ctxdb query projects_overview
 WITH per_session AS MATERIALIZED (
   SELECT s.id, p.repo_path, s.started_at, s.ended_at, t.turns, t.active_ms, t.estimated_ms, g.commits,

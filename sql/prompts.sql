@@ -1,5 +1,5 @@
 -- What did people say: prompts, commands, answers to questions, reasons for refusing?
---   timestamp (time): when it was said; oldest first
+--   timestamp (time): when it was said; newest first
 --   project (text): name of the project
 --   kind (text): prompt, command, shell, queued, sdk (as turns.kind), answer or refusal; prompt for what only history.jsonl has
 --   text (text, about): what was said
@@ -67,4 +67,4 @@ FROM (
 ) said
 LEFT JOIN sessions s ON s.id = said.session_id
 LEFT JOIN projects p ON p.id = s.project_id
-ORDER BY said.timestamp, said.turn_id, said.place
+ORDER BY said.timestamp DESC, said.turn_id DESC, said.place

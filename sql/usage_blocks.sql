@@ -22,6 +22,7 @@
 --   rate_limited_at (time, always): time of the first rate-limit error in the window; NULL if there was none
 -- filters: since=_blocks.last_moment until=_blocks.block_start project=_costs.session_id session=_costs.session_id model=_costs.model
 -- period: 30d
+-- total: requests input_tokens output_tokens cache_write_5m_tokens cache_write_1h_tokens cache_read_tokens total_tokens web_search_requests cost_usd requests_unpriced requests_not_final
 -- example: ctxdb query usage_blocks --limit 10
 -- The windows are those of all requests, also if a filter chooses a part of the requests; a period chooses windows.
 -- Windows begin and end on the hour. So requests are first summed by hour, in the order of an index.

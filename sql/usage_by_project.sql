@@ -16,6 +16,7 @@
 --   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 --   last_used_at (time): time of the last request
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- total: requests input_tokens output_tokens cache_write_5m_tokens cache_write_1h_tokens cache_read_tokens total_tokens web_search_requests cost_usd requests_unpriced requests_not_final
 -- example: ctxdb query usage_by_project --since 30d
 SELECT n.project, r.repo_path, coalesce(n.worktrees, 0) AS worktrees, count(u.session_id) AS sessions,
   sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,

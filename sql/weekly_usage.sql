@@ -14,6 +14,7 @@
 --   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
 --   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
+-- total: requests input_tokens output_tokens cache_write_5m_tokens cache_write_1h_tokens cache_read_tokens total_tokens web_search_requests cost_usd requests_unpriced requests_not_final
 -- example: ctxdb query weekly_usage --since 60d
 SELECT strftime('%Y', day) || printf('-W%02d', (strftime('%j', day) + 6) / 7) AS week, date(day, '-3 days') AS week_start,
   model, sum(requests) AS requests, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,

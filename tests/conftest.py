@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import time
 from importlib.metadata import version
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,6 +60,9 @@ def _own_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / ".claude"))
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
+    # The same key in every database that is made in this process: so tests can compare them.
+    fixed = SimpleNamespace(token_bytes=lambda size: b"k" * size)
+    monkeypatch.setattr("ctxdb.store.keys.secrets", fixed)
     # ctxdb narrows the umask of its process, and some tests call it in this one.
     mask = os.umask(0o022)
     yield

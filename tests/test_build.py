@@ -69,6 +69,31 @@ def line(text: str) -> bytes:
     return json.dumps(entry).encode() + b"\n"
 
 
+def test_a_built_database_has_its_full_text_and_keeps_it_in_step(one: Lab) -> None:
+    def triggers(path: Path) -> set[str]:
+        with closing(sqlite3.connect(path)) as conn:
+            found = conn.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        return {sql for (sql,) in found}
+
+    one.sync()
+    built = triggers(one.db)
+    with lab() as other:
+        write_demo(other.root)
+        other.sync()
+        assert built == triggers(other.db)
+    with closing(sqlite3.connect(one.db)) as conn:
+        (left,) = conn.execute("SELECT count(*) FROM _meta WHERE key LIKE 'full text%'").fetchone()
+        assert left == 0
+        for table, column in (("messages", "text"), ("turns", "prompt"), ("sessions", "title")):
+            words = f"SELECT count(*) FROM {table}_fts WHERE {table}_fts MATCH 'zyzzyva'"
+            assert conn.execute(words).fetchone() == (0,)
+            conn.execute(
+                f"UPDATE {table} SET {column} = 'zyzzyva' WHERE rowid ="
+                f" (SELECT min(rowid) FROM {table} WHERE {column} IS NOT NULL)"
+            )
+            assert conn.execute(words).fetchone() == (1,)
+
+
 def test_a_built_database_is_private_complete_and_says_so(one: Lab, in_place: Content) -> None:
     report = one.sync()
     must_be_whole(one, in_place)
@@ -271,9 +296,9 @@ def test_case_87_other_processes_read_all_of_a_large_sync(
     tasks: list[workers.Task] = []
     real = workers.ReaderProcesses.__init__
 
-    def start(self: workers.ReaderProcesses, new: Any, limits: workers.Limits) -> None:
+    def start(self: workers.ReaderProcesses, new: Any, limits: workers.Limits, *more: Any) -> None:
         tasks.extend(new)
-        real(self, new, limits)
+        real(self, new, limits, *more)
 
     with monkeypatch.context() as patch:
         patch.setattr(workers.ReaderProcesses, "__init__", start)

@@ -167,3 +167,21 @@ def test_a_shell_that_completes_runs_nothing_of_a_title(
     assert "abcd0000" in out.stdout, out
     assert "touch pwned" in out.stdout or shell == "bash", out  # the words, and no more
     assert [path.name for path in folder.iterdir()] == ["completion"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("words", "offered", "not_offered"),
+    [
+        (["daily_usage", "--sort", "cost"], "cost_usd", "model"),
+        (["daily_usage", "--columns", "day,mo"], "day,model", "requests"),
+        (["failing_commands", "-p", "pro"], "program", "since"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_columns_and_parameters_of_the_named_view_are_completed(
+    shell: str, words: list[str], offered: str, not_offered: str
+) -> None:
+    out = complete(shell, "ctxdb", "query", *words)
+    assert offered in out
+    assert not_offered not in out

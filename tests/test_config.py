@@ -1,11 +1,34 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ctxdb import config
 from ctxdb.errors import ConfigError, UsageError
+from ctxdb.settings import SETTINGS, Setting, is_allowed
+from ctxdb.settings_file import value_from_words
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+MAIN = "from ctxdb.cli.main import main; main()"
+
+
+@pytest.fixture
+def run(home: Path) -> Run:
+    """The command line, in a process of its own."""
+
+    def command(*words: str) -> subprocess.CompletedProcess[str]:
+        command_line = [sys.executable, "-c", MAIN, *words]
+        return subprocess.run(command_line, capture_output=True, text=True, check=False)
+
+    return command
 
 
 @pytest.fixture
@@ -21,6 +44,10 @@ def write_config(home: Path, text: str) -> Path:
     return path
 
 
+def place(loaded: config.Config) -> tuple[str, tuple[str, ...]]:
+    return str(loaded.db_path), loaded.roots
+
+
 def test_without_any_setting_the_database_and_roots_are_in_the_home_folder(
     home: Path, environ: dict[str, str]
 ) -> None:
@@ -33,16 +60,11 @@ def test_the_command_line_beats_the_environment_which_beats_the_file_which_beats
     home: Path, environ: dict[str, str]
 ) -> None:
     write_config(home, 'db = "/from/file.db"\nroots = ["/from/file"]\n')
-    assert config.load(environ=environ) == config.Config(
-        Path("/from/file.db"), ("/from/file",), archive=True
-    )
+    assert place(config.load(environ=environ)) == ("/from/file.db", ("/from/file",))
     environ |= {"CTXDB_DB": "/from/env.db", "CLAUDE_CONFIG_DIR": "/from/env"}
-    assert config.load(environ=environ) == config.Config(
-        Path("/from/env.db"), ("/from/env/projects",), archive=True
-    )
-    assert config.load(Path("/flag.db"), [Path("/flag")], environ) == config.Config(
-        Path("/flag.db"), ("/flag",), archive=True
-    )
+    assert place(config.load(environ=environ)) == ("/from/env.db", ("/from/env/projects",))
+    loaded = config.load(Path("/flag.db"), [Path("/flag")], environ)
+    assert place(loaded) == ("/flag.db", ("/flag",))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +117,7 @@ def test_relative_paths_on_the_command_line_become_absolute(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     loaded = config.load(Path("x/../my.db"), [Path("logs")], environ)
-    assert loaded == config.Config(tmp_path / "my.db", (str(tmp_path / "logs"),), archive=True)
+    assert place(loaded) == (str(tmp_path / "my.db"), (str(tmp_path / "logs"),))
 
 
 def test_a_symbolic_link_to_a_database_is_not_resolved(
@@ -114,7 +136,9 @@ def test_a_symbolic_link_to_a_database_is_not_resolved(
         pytest.param('roots = "/a"', "roots must be a list", id="roots is one string"),
         pytest.param("roots = []", "roots must be a list", id="no root at all"),
         pytest.param('roots = ["/a", 1]', "roots must be a list", id="a root is a number"),
-        pytest.param('root = ["/a"]', "unknown setting 'root'", id="misspelt"),
+        pytest.param('root = ["/a"]', "'root'; did you mean 'roots'", id="misspelt"),
+        pytest.param("[redactt]\nx = 1", r"unknown setting 'redactt.x'", id="no such table"),
+        pytest.param('archive = "no"', "archive must be true or false", id="flag in quotes"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_file(
@@ -146,3 +170,89 @@ def test_the_environment_of_a_test_never_points_outside_its_folder(
     loaded = config.load()
     assert loaded.db_path.is_relative_to(tmp_path)
     assert all(Path(root).is_relative_to(tmp_path) for root in loaded.roots)
+
+
+# -- ctxdb config ---------------------------------------------------------------------------------
+
+
+def test_every_setting_is_shown_with_its_value_and_where_it_comes_from(
+    home: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_config(home, "archive = false\n")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/from/env")
+    shown = {
+        one["name"]: one for one in json.loads(run("config", "list", "--json").stdout)["settings"]
+    }
+    assert set(shown) == {setting.name for setting in SETTINGS}
+    assert (shown["archive"]["value"], shown["archive"]["source"]) == (False, "config.toml")
+    assert shown["roots"]["value"] == ["/from/env/projects"]
+    assert shown["roots"]["source"] == "CLAUDE_CONFIG_DIR"
+    assert shown["statusline"]["source"] == "default"
+    assert shown["db"]["source"] in {"default", "CTXDB_DB"}
+
+
+def test_the_plain_list_has_a_line_for_each_setting(run: Run) -> None:
+    lines = run("config").stdout.splitlines()
+    for setting in SETTINGS:
+        assert any(line.startswith(setting.name) for line in lines), setting.name
+
+
+def test_set_writes_a_setting_and_keeps_the_comments(home: Path, run: Run) -> None:
+    path = write_config(home, "# mine\nstatusline = 'x' # keep\n")
+    assert run("config", "set", "archive", "off").returncode == 0
+    assert run("config", "set", "roots", "/a", "/b").returncode == 0
+    text = path.read_text()
+    assert "# mine" in text
+    assert "# keep" in text
+    assert tomllib.loads(text) == {"statusline": "x", "archive": False, "roots": ["/a", "/b"]}
+
+
+def test_unset_takes_a_setting_out_again(home: Path, run: Run) -> None:
+    path = write_config(home, "archive = false\nstatusline = 'x'\n")
+    assert run("config", "unset", "archive").returncode == 0
+    assert tomllib.loads(path.read_text()) == {"statusline": "x"}
+    assert run("config", "unset", "archive").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        pytest.param(["archived", "true"], "did you mean 'archive'?", id="misspelt"),
+        pytest.param(["archive", "maybe"], "must be true or false", id="no flag"),
+        pytest.param(["archive", "true", "false"], "must be true or false", id="two values"),
+        pytest.param(["db", ""], "must be a path", id="empty path"),
+    ],
+)
+def test_a_wrong_set_changes_nothing(home: Path, run: Run, words: list[str], why: str) -> None:
+    path = write_config(home, "archive = true\n")
+    result = run("config", "set", *words)
+    assert result.returncode == 2
+    assert why in result.stderr
+    assert path.read_text() == "archive = true\n"
+
+
+def test_a_file_that_is_wrong_is_not_changed_by_set(home: Path, run: Run) -> None:
+    path = write_config(home, "roots = 7\n")
+    result = run("config", "set", "archive", "true")
+    assert result.returncode == 1
+    assert path.read_text() == "roots = 7\n"
+
+
+def test_a_linked_config_file_stays_a_link(home: Path, run: Run) -> None:
+    real = home / "dotfiles.toml"
+    real.write_text("archive = true\n")
+    link = home / ".config/ctxdb/config.toml"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(real)
+    assert run("config", "set", "archive", "false").returncode == 0
+    assert link.is_symlink()
+    assert tomllib.loads(real.read_text()) == {"archive": False}
+
+
+@given(st.sampled_from(SETTINGS), st.lists(st.text(max_size=8), max_size=3))
+def test_whatever_set_accepts_can_be_read_again(setting: Setting, words: list[str]) -> None:
+    try:
+        value = value_from_words(setting, words)
+    except UsageError:
+        return
+    assert is_allowed(setting, value)

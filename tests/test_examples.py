@@ -29,11 +29,15 @@ APART = (
         "rebuild",
         "forget",
         "redact",
+        "push",
         "mcp",
     ),
 )
 # What has to be there before: the example that makes it.
 AFTER = {
+    "ctxdb backup --verify": "ctxdb backup /tmp",
+    "ctxdb backup --restore": "ctxdb backup /tmp",
+    "ctxdb doctor": "ctxdb archive add",
     "ctxdb prices remove kimi-k3": "ctxdb prices add kimi-k3",
     "ctxdb prices remove claude-opus-5": "ctxdb prices add claude-opus-5",
     "ctxdb prices import": "ctxdb prices export prices.csv",

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from builder import World as Files
 from builder import copy_to, dumps, fork, text
+from ctxdb.render.markdown import blocks
 from ctxdb.session.conversation import Call, Conversation, Exchange, Passage
 from ctxdb.session.find import find_session
 from ctxdb.session.html_format import html_page
 from ctxdb.session.load import Detail, load_conversation
-from ctxdb.session.markdown_blocks import blocks, fence_for
-from ctxdb.session.markdown_format import markdown
+from ctxdb.session.markdown_format import fence_for, markdown
 from ctxdb.store.connection import open_reader
 from readlab import fill, on_terminal, unsafe
 from test_show import a_day, hostile_session
@@ -98,13 +98,15 @@ def test_every_session_of_the_demo_can_be_exported(demo: Path) -> None:
 
 # -- HTML ------------------------------------------------------------------------------------------
 
-VOID = {"meta"}
+VOID = {"meta", "br", "hr"}
 TAGS = frozenset(
     ["html", "head", "meta", "title", "style", "body", "header", "h1", "h2", "h3", "h4", "dl", "dt",
      "dd", "nav", "details", "summary", "ol", "li", "a", "main", "section", "div", "p", "pre",
-     "code", "b", "small", "strong", "span", "table", "tr", "th", "td", "footer", "ins", "del"]
+     "code", "b", "small", "strong", "span", "table", "tr", "th", "td", "footer", "ins", "del",
+     "time", "br", "hr", "em", "s", "ul", "blockquote", "thead", "tbody", "h5", "h6"]
 )  # fmt: skip
-ATTRIBUTES = {"class", "id", "href", "lang", "charset", "http-equiv", "content", "name"}
+ATTRIBUTES = {"class", "id", "href", "lang", "charset", "http-equiv", "content", "name", "title",
+              "datetime", "rel", "tabindex", "start", "aria-hidden"}  # fmt: skip
 
 
 class Page(HTMLParser):
@@ -120,7 +122,11 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         assert tag in TAGS, tag
         assert {name for name, _ in attrs} <= ATTRIBUTES, attrs
-        self.links += [value or "" for name, value in attrs if name == "href"]
+        values = dict(attrs)
+        if tag == "a" and values.get("rel") == "noreferrer noopener nofollow":
+            assert re.match(r"(?:https?|mailto):", values["href"] or "", re.IGNORECASE)
+        else:
+            self.links += [value or "" for name, value in attrs if name == "href"]
         if tag == "meta":
             self.metas.append(dict(attrs))
         if tag not in VOID:
@@ -172,7 +178,7 @@ def test_a_page_loads_and_runs_nothing(world: World, files: Files) -> None:
         "src=",
     ):
         assert word not in page
-    assert "prefers-color-scheme: dark" in page
+    assert "color-scheme: light dark" in page
 
 
 def test_a_page_says_everything(world: World, files: Files) -> None:
@@ -196,8 +202,9 @@ def test_markdown_of_the_model_is_laid_out(files: Files) -> None:
     )
     assert "<h4>Title</h4>" in page
     assert "<strong>bold</strong> and <code>co&lt;de&gt;</code>:" in page
-    assert "<th>a</th><th>b</th>" in page
-    assert "<pre>if a &lt; b:\n    pass</pre>" in page
+    assert '<th>a</th><th class="center">b</th>' in page
+    assert "<li>item</li>" in page
+    assert 'if</span> a &lt; b:\n    <span class="hl-keyword">pass</span></code></pre>' in page
     check_page(page)
 
 
@@ -219,9 +226,9 @@ def test_long_lines_take_no_longer_than_long(line: str) -> None:
 def test_headings_and_strong_words_are_marked() -> None:
     text_ = "## One #\n### Two ##  \n#none\na **b** **c d** **g"
     made = page_of(a_conversation(text_))
-    assert "<h4>One</h4>" in made
-    assert "<h4>Two ##</h4>" in made
-    assert "<p>#none\na <strong>b</strong> <strong>c d</strong> **g</p>" in made
+    assert "<h5>One</h5>" in made
+    assert "<h6>Two</h6>" in made
+    assert "<p>#none<br>\na <strong>b</strong> <strong>c d</strong> **g</p>" in made
 
 
 def test_hostile_text_stays_text_in_a_page(world: World, files: Files) -> None:
@@ -244,7 +251,7 @@ def test_no_text_becomes_markup(texts: list[str]) -> None:
 
 
 def test_what_is_said_is_in_the_page_to_the_letter() -> None:
-    text_ = "a <b> & \"c\" 'd' &amp; $HOME \\ / 漢字 🎉"
+    text_ = "a <b> & \"c\" 'd' $HOME \\ / 漢字 🎉"
     assert check_page(page_of(a_conversation(text_))).text.count(text_) >= 8
 
 

@@ -33,6 +33,8 @@ from ctxdb.files import identity, tail, walk
 from ctxdb.files.walk import FoundFile, pack, unpack
 from ctxdb.ingest import line_reader, plan
 from ctxdb.ingest import run as ingest
+from ctxdb.ingest import sync as ingest_sync
+from ctxdb.ingest.masked_line import Reading, reading_of
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from ctxdb.store import source_files
@@ -364,7 +366,7 @@ def test_files_for_which_there_is_no_descriptor_are_named_and_read_later(
     world.write(lines(0, 1))
     with monkeypatch.context() as patch:
         refused = OSError(errno.EMFILE, "Too many open files")
-        patch.setattr(line_reader, "open_regular", Mock(side_effect=refused))
+        patch.setattr(ingest_sync, "reading_of", reading_with(Mock(side_effect=refused)))
         report = world.sync()
     assert (report.lines_read, report.unreadable_files) == (0, 1)
     assert report.problems == [f"{world.main}: too many open files"]
@@ -859,8 +861,12 @@ def test_case_39_a_transcript_that_becomes_a_link_while_it_is_looked_at_is_not_f
     secret = tmp_path / "secret.jsonl"
     secret.write_bytes(lines(7))
     world.write(lines(0, 1))
-    for module in (plan, line_reader):
-        monkeypatch.setattr(module, "open_regular", swapped_for(secret, world.main))
+    swap = swapped_for(secret, world.main)
+    for module, name, put in (
+        (plan, "open_regular", swap),
+        (ingest_sync, "reading_of", reading_with(swap)),
+    ):
+        monkeypatch.setattr(module, name, put)
         world.sync()
         assert world.texts() == []
         monkeypatch.undo()
@@ -868,6 +874,15 @@ def test_case_39_a_transcript_that_becomes_a_link_while_it_is_looked_at_is_not_f
         world.write(lines(0, 1))
     world.sync()
     world.settled([0, 1])
+
+
+def reading_with(opener: Any) -> Any:
+    """What a sync reads files by, with another function that opens them."""
+
+    def reading_of_files(*args: Any) -> Reading:
+        return reading_of(*args)._replace(opener=opener)
+
+    return reading_of_files
 
 
 def swapped_for(target: Path, path: Path) -> Any:

@@ -1324,7 +1324,7 @@ def test_what_a_killed_sync_has_set_for_the_full_text_is_taken_back(world: World
     def settings() -> set[tuple[str, int]]:
         return {
             (key, value)
-            for table in fulltext.TABLES
+            for table in fulltext.INDEXES
             for key, value in world.ask(f"SELECT k, v FROM {table}_config")
             if key in ("automerge", "hashsize")
         }

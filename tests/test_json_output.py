@@ -52,10 +52,18 @@ COMMANDS = [
     ("verify", ["verify", "--root", "ROOT"]),
     ("show", ["show", "last", "--no-sync", "--tools", "--agents", "--thinking"]),
     ("query", ["show", "last", "--brief", "--no-sync"]),
+    ("rebuild", ["rebuild", "--check", "--root", "ROOT"]),
     ("path", ["path"]),
     ("path", ["paths", "sql"]),
     ("prices", ["prices", "list"]),
+    ("config", ["config", "list"]),
+    ("redact", ["redact", "--scan"]),
+    ("redact", ["redact", "--apply"]),
+    ("redact", ["redact", "--rules"]),
     ("agent", ["agent", "uninstall"]),
+    ("forget", ["forget", "--session", "last", "--dry-run"]),
+    ("forget", ["forget", "--list"]),
+    ("forget", ["forget", "--session", "last", "--yes"]),
 ]
 
 
@@ -97,6 +105,12 @@ def test_an_error_without_a_database_names_it(home: Path) -> None:
     assert str(home / "none.db") in error["message"]
 
 
+def test_doctor_has_the_documented_shape_whatever_it_finds(db: Path) -> None:
+    done = run(db, "doctor", "--json")
+    assert done.returncode in (0, 1), done.stderr
+    check("doctor", json.loads(done.stdout))
+
+
 def test_words_after_two_dashes_ask_for_nothing() -> None:
     assert wants_json(["search", "--json", "x"])
     assert wants_json(["query", "x", "-f", "json"])
@@ -105,5 +119,6 @@ def test_words_after_two_dashes_ask_for_nothing() -> None:
 
 
 def test_every_schema_is_used_by_a_test() -> None:
-    used = {name for name, _ in COMMANDS} | {"error"}
+    used = {name for name, _ in COMMANDS} | {"error", "doctor"}
+    used |= {"push"}  # test_push.py checks that one
     assert {path.name.removesuffix(".schema.json") for path in SCHEMAS.iterdir()} == used

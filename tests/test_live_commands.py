@@ -23,9 +23,10 @@ import pytest
 
 from ctxdb import daemon_health as beats
 from ctxdb.daemon import process, rhythm, service
-from ctxdb.daemon.logs import Log, lines_of, log_path
+from ctxdb.daemon.logs import Log, lines_of
 from ctxdb.daemon.notify import Notifier
 from ctxdb.daemon.status_words import DaemonReport, daemon_report
+from ctxdb.daemon_health import log_path
 from ctxdb.errors import CtxdbError
 from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
 from live_lab import PATIENCE, Live, has, inside, runtime_folder, until
@@ -38,7 +39,7 @@ NAMES = {
     "mode_reason", "started_at", "written_at", "files", "folders", "watches", "pending",
     "missing_roots", "unreadable", "lag_ms", "max_lag_ms", "last_read_at", "lines", "bytes",
     "slices", "events", "overflows", "rescans", "storms", "rearms", "wal_bytes", "wal_reason",
-    "errors", "last_error", "last_error_at",
+    "archive", "archive_problem", "errors", "last_error", "last_error_at",
 }  # fmt: skip
 
 
@@ -283,7 +284,7 @@ def test_without_any_daemon_status_says_how_to_start_one(world: World) -> None:
     assert done.returncode == 1
     assert "ctxdb daemon start" in done.stdout
     shown = json.loads(ctxdb(world, "daemon", "status", "--json").stdout)
-    assert shown == dict.fromkeys(NAMES) | {"running": False, "state": "stopped"}
+    assert shown == dict.fromkeys(NAMES) | {"running": False, "state": "none"}
     assert json.loads(ctxdb(world, "status", "--json").stdout)["daemon"] == shown
 
 

@@ -67,10 +67,16 @@ def pip_install(bin_folder: Path, *what: str | Path) -> None:
     )
 
 
-@pytest.fixture(scope="module", params=["wheel", "sdist", "editable"])
+_installed: dict[str, Path] = {}  # in whatever order the tests run, each is made once
+
+
+@pytest.fixture(params=["wheel", "sdist", "editable"])
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a clean venv with ctxdb installed that way."""
+    if request.param in _installed:
+        return _installed[request.param]
     bin_folder = clean_venv(tmp_path_factory.mktemp("venv") / request.param)
+    _installed[request.param] = bin_folder
     if request.param == "editable":
         pip_install(bin_folder, "-e", CHECKOUT)
         return bin_folder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -270,19 +271,25 @@ def test_the_period_that_a_query_takes_by_itself_is_said(db: sqlite3.Connection)
     def note(name: str, **how: Any) -> str:
         return statement_for(Ask(name, **how), db).note
 
-    assert note("expensive_turns") == "Showing the last 30 days; --since all shows everything."
-    assert note("standup") == "Showing what happened since yesterday; --since all shows everything."
-    assert note("expensive_turns", since="7d") == ""
-    assert note("expensive_turns", params={"since": "7d"}) == ""
+    def day(days: int) -> str:
+        return f"{datetime.now().astimezone() - timedelta(days=days):%Y-%m-%d}"
+
+    more = "; --since all shows everything."
+    assert note("expensive_turns") == f"Showing the last 30 days (since {day(30)}){more}"
+    assert note("standup") == f"Showing since {day(1)}{more}"
+    assert note("expensive_turns", since="7d") == f"Showing since {day(7)}."
+    assert note("expensive_turns", params={"since": "7d"}) == f"Showing since {day(7)}."
     assert note("files_together") == ""
 
 
-@pytest.mark.parametrize("how", [{"session": "last"}, {"until": "2026-09"}])
+@pytest.mark.parametrize(
+    ("how", "said"), [({"session": "last"}, ""), ({"until": "2026-09"}, "until 2026-09-30")]
+)
 def test_a_query_takes_no_period_where_something_narrower_is_asked(
-    db: sqlite3.Connection, how: dict[str, Any]
+    db: sqlite3.Connection, how: dict[str, Any], said: str
 ) -> None:
     statement = statement_for(Ask("expensive_turns", **how), db)
-    assert statement.note == ""
+    assert statement.note == (f"Showing {said}." if said else "")
     assert db.execute(statement.sql, statement.values).fetchall()
 
 

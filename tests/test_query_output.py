@@ -18,7 +18,7 @@ from ctxdb.formatting import amount, duration, money
 from ctxdb.query import formats
 from ctxdb.query.cells import display_by_name, displays_for, shown
 from ctxdb.query.plot import draw
-from ctxdb.query.table import LIST_LINES, Page, lay_out
+from ctxdb.query.table import LIST_LINES, Page, lay_out, total_row
 from ctxdb.store import sql_files
 from ctxdb.store.sql_files import Display
 from hostile import HOSTILE, is_harmless
@@ -59,7 +59,7 @@ def table(columns: Sequence[str], rows: Sequence[Row], room: int | None = None) 
         ("tokens", 1234567, "1.2M"),
         ("tokens_before", 168_483, "168k"),
         ("tokens", 999_960, "1.0M"),
-        ("tokens", 4_500_000_000, "4.5G"),
+        ("tokens", 4_500_000_000, "4.5B"),
         ("result_bytes", 3100, "3.1 kB"),
         ("seconds", 200, "3m 20s"),
         ("seconds", 0.44, "440ms"),
@@ -415,8 +415,8 @@ def test_what_lies_too_far_apart_or_ends_with_the_calendar_is_not_filled_in() ->
 def test_days_without_a_row_are_there_over_years_too() -> None:
     rows: list[Row] = [(f"202{year}-06-10", 7.0) for year in (5, 6, 7)]
     lines = draw(["day", "cost_usd"], rows, 80)
-    assert lines[-1].strip() == "(each column is the mean of 11)"  # 731 days
-    assert [at for at, sign in enumerate(lines[-4]) if sign == "█"] == [7, 40, 73]
+    assert lines[0] == "cost_usd by day (each column is the sum of 11)"  # 731 days
+    assert [at for at, sign in enumerate(lines[-3]) if sign == "█"] == [7, 40, 73]
 
 
 def test_sums_of_equal_labels_are_sorted_as_the_rows_were() -> None:
@@ -458,7 +458,7 @@ def test_many_points_are_a_line_that_fits() -> None:
     rows: list[Row] = [(f"2026-{1 + n // 28:02}-{1 + n % 28:02}", n) for n in range(300)]
     lines = draw(["day", "requests"], rows, 70)
     assert all(width(line) <= 70 for line in lines)
-    assert "2026-01-01" in lines[-2]
+    assert "2026-01-01" in lines[-1]
 
 
 def test_a_week_is_a_map_of_hours() -> None:
@@ -484,9 +484,23 @@ def test_charts_fit_a_narrow_terminal(room: int) -> None:
     assert room < 40 or len({line.split()[0] for line in bars[1:]}) == 3
 
 
-def test_what_cannot_be_drawn_is_said() -> None:
-    with pytest.raises(UsageError, match="no column of numbers"):
-        draw(["a", "b"], [("x", "y")], 80)
+def test_rows_are_counted_where_nothing_can_be_added_up() -> None:
+    assert draw(["a", "b"], [("x", "y"), ("x", "z")], 80)[0] == "rows by a"
+    rows: list[Row] = [("2026-08-24T22:43:22.764Z", "ls", 1), ("2026-08-24T21:43:22.764Z", "ls", 0)]
+    title, *bars = draw(["timestamp", "command", "exit_code"], rows, 80)
+    assert title == "rows by hour of 2026-08-24"
+    assert [bar.split()[-1] for bar in bars] == ["1", "1"]
+
+
+def test_a_figure_that_cannot_be_added_up_is_drawn_as_a_mean_and_says_so() -> None:
+    rows: list[Row] = [("Bash", 0.5), ("Bash", 0.25), ("Read", 0.125)]
+    lines = draw(["tool", "error_rate"], rows, 80)
+    assert lines[0] == "mean of error_rate by tool"
+    assert [line.split()[-1] for line in lines[1:]] == ["37.5%", "12.5%"]
+    assert draw(["tool", "error_rate"], rows[1:], 80)[0] == "error_rate by tool"
+
+
+def test_nothing_is_not_drawn() -> None:
     with pytest.raises(UsageError, match="no rows"):
         draw(["a", "b"], [], 80)
 
@@ -506,8 +520,8 @@ def test_in_a_long_series_the_newest_column_has_all_its_days() -> None:
     days[-1] = (days[-1][0], 100.0)
     for first in range(6, 9):  # 142 to 140 days, in columns of three
         lines = draw(["day", "cost_usd"], days[first:], 60)
-        assert lines[-1].strip() == "(each column is the mean of 3)"
-        assert lines[1].split()[0] == "$34.00"  # 100, 1 and 1; not the last day alone
+        assert lines[0] == "cost_usd by day (each column is the sum of 3)"
+        assert lines[1].split()[0] == "$102.00"  # 100, 1 and 1; not the last day alone
 
 
 def test_on_a_wide_page_what_a_row_is_about_is_wide_before_details_are_shown() -> None:
@@ -529,3 +543,23 @@ def test_columns_that_were_asked_for_stay_and_their_texts_give_way() -> None:
     for room in range(1, 60):  # where even that is not enough something is left out, and said
         made = lay_out(names, [row] * 2, Page(room, is_chosen=True))
         assert made.left_out or max(map(width, made.lines)) <= room
+
+
+def test_a_usage_table_ends_with_a_total() -> None:
+    names, added = ["day", "model", "requests", "cost_usd"], ("requests", "cost_usd")
+    rows: list[Row] = [("2026-08-01", "opus", 2, 1.5), ("2026-08-02", "opus", 3, None)]
+    total = total_row(names, rows, added)
+    assert total == ["total", None, 5, 1.5]
+    lines = lay_out(names, rows, Page(80), total=total).lines
+    assert lines[-1].split() == ["total", "5", "$1.50"]
+    assert set(lines[-2].split()) == set(lines[1].split())
+    assert total_row(names, rows[:1], added) is None
+    assert total_row(["day", "model"], [row[:2] for row in rows], added) is None
+
+
+@pytest.mark.parametrize("view", [one for one in sql_files.all_views() if one.total])
+def test_a_total_adds_only_columns_that_the_view_has(view: sql_files.SqlFile) -> None:
+    assert {*view.total} <= {*view.columns}
+    assert all(
+        view.displays[name].kind in ("money", "tokens", "number", "seconds") for name in view.total
+    )

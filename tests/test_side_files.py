@@ -22,6 +22,7 @@ from builder import BEGAN, CWD, PROJECT, Transcript, World, stamp
 from ctxdb.cli.database_status import read_status
 from ctxdb.config import load
 from ctxdb.ingest import side_files
+from ctxdb.privacy.masking import Masker
 from lab import Lab, must_equal
 from live_lab import inside, until
 from world import World as LiveWorld
@@ -689,10 +690,10 @@ def test_a_file_that_cannot_be_stored_for_any_reason_leaves_the_others_alone(
         put(lab, f"todos/{session}-agent-{session}.json", [todo(session)], at=3)
     real = side_files.content_of
 
-    def fail(kind: str, data: bytes) -> str:
+    def fail(kind: str, data: bytes, masker: Masker | None) -> str:
         if one.encode() in data:
             raise TypeError(one)
-        return real(kind, data)
+        return real(kind, data, masker)
 
     monkeypatch.setattr(side_files, "content_of", fail)
     lab.sync()
@@ -711,9 +712,17 @@ def test_unchanged_files_are_not_opened_again(lab: Lab, monkeypatch: pytest.Monk
     lab.sync()
     before = lab.db.read_bytes()
     opened: list[str] = []
-    monkeypatch.setattr(side_files, "open_regular", opened.append)
+    real = os.open
+
+    def noting(path: Any, *how: Any, **more: Any) -> int:
+        opened.append(os.fsdecode(path))
+        return real(path, *how, **more)
+
+    monkeypatch.setattr(os, "open", noting)
     report = lab.sync()
-    assert (opened, report.side_files) == ([], 0)
+    monkeypatch.undo()
+    assert [path for path in opened if path.endswith((".json", ".jsonl", ".md"))] == []
+    assert report.side_files == 0
     assert lab.db.read_bytes() == before
 
 

@@ -33,16 +33,16 @@ def exchange(session: Transcript, question: str, answer: str) -> None:
     session.reply(text(answer))
 
 
-def test_prompts_are_all_that_people_said_in_order(db: Path) -> None:
+def test_prompts_are_all_that_people_said_newest_first(db: Path) -> None:
     assert columns(db, "prompts", "kind, text, about") == [
-        ("prompt", "make it green", None),
-        ("queued", "also the docs", None),
-        ("answer", 'red, or "blue"', 'Which "colour"?'),
-        ("answer", "2.5 or so", "How many?"),
-        ("refusal", "keep the build", "Bash: rm -rf build"),
-        ("prompt", "then rename it", None),
-        ("prompt", "/usr/bin is no command", None),
         ("prompt", "another way", None),
+        ("prompt", "/usr/bin is no command", None),
+        ("prompt", "then rename it", None),
+        ("refusal", "keep the build", "Bash: rm -rf build"),
+        ("answer", 'red, or "blue"', 'Which "colour"?'),  # the answers of one call, in order
+        ("answer", "2.5 or so", "How many?"),
+        ("queued", "also the docs", None),
+        ("prompt", "make it green", None),
     ]
 
 
@@ -50,9 +50,9 @@ def test_an_answer_and_a_refusal_name_the_call_and_the_request(db: Path) -> None
     rows = columns(db, "prompts", "kind, tool_use_id IS NOT NULL, turn_id")
     (turn,) = {turn for kind, _, turn in rows if kind == "queued"}
     assert [row for row in rows if row[0] in ("answer", "refusal")] == [
-        ("answer", 1, turn),
-        ("answer", 1, turn),
         ("refusal", 1, turn),
+        ("answer", 1, turn),
+        ("answer", 1, turn),
     ]
 
 

@@ -17,9 +17,11 @@ from ctxdb.demo import write_demo
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync, line_reader, workers
 from ctxdb.ingest import run as ingest
+from ctxdb.privacy.digests import Digest
 from ctxdb.rows import Message
 from ctxdb.rules.replays import BlockSets, blocks_of
 from ctxdb.settle.repeats import Repeats
+from ctxdb.store.keys import LINES, key_of
 from lab import Content, Lab, at_once, lab, must_equal
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -223,7 +225,8 @@ def test_a_merged_entry_is_found_under_the_one_that_stays() -> None:
         one.sync()
         with closing(sqlite3.connect(one.db)) as conn:
             repeats = Repeats(conn)
-            message = read_entry(json.loads(line(2, at, "a")), 0, 1, b"", False)
+            digest = Digest(key_of(conn, LINES))
+            message = read_entry(json.loads(line(2, at, "a")), 0, 1, b"", False, digest)
             assert isinstance(message, Message)
             (first,) = repeats.find(message)
             repeats.replays.merge(77, first)

@@ -2,8 +2,8 @@
 --   started_at (time): when it failed; newest first
 --   project (text): name of the project
 --   command (text, about): the command that failed
---   message (text, outcome): what the command printed
---   fixed_by (text): the next time that the same command succeeded in the same project: npm run test after npm run test, pytest tests/a.py after pytest -x tests/a.py; NULL if it never did
+--   message (text): what the command printed
+--   fixed_by (text, outcome): the next time that the same command succeeded in the same project: npm run test after npm run test, pytest tests/a.py after pytest -x tests/a.py; NULL if it never did
 --   edits_between (text): files that the session changed in between
 --   minutes (number): how many minutes passed until then
 --   session_id (id, always): the session

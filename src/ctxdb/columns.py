@@ -25,9 +25,21 @@ def cached(function: Callable[P, T]) -> Callable[P, T]:
 CALL, RESULT = "call", "result"  # the two lines that a row of tool_uses comes from
 
 
-def column(default: Any = None, *, table: str = "", said_by: str = "") -> Any:
-    """A column of the row's own table, or of another one; of a tool call, who says it."""
-    return field(default=default, metadata={"table": table, "said_by": said_by})
+# How private a column is: what a team may be sent. Each level includes those before it.
+USAGE = "usage"  # numbers, times, models, ids and hashes
+METADATA = "metadata"  # names, paths, tools, statuses
+FULL = "full"  # what a person or a model wrote: prompts, replies, commands, inputs, results
+LEVELS = (USAGE, METADATA, FULL)
+
+
+def column(
+    default: Any = None, *, table: str = "", said_by: str = "", level: str | None = None
+) -> Any:
+    """A column of the row's own table, or of another one; of a tool call, who says it.
+
+    `level` is how private it is. A column without a level never leaves the machine.
+    """
+    return field(default=default, metadata={"table": table, "said_by": said_by, "level": level})
 
 
 def working(default: Any = None, *, said_by: str = "") -> Any:
@@ -62,6 +74,12 @@ def all_columns(kind: type[Row]) -> tuple[str, ...]:
 def said_by(kind: type[Row], who: str) -> tuple[str, ...]:
     """The fields that one of the two lines of a call says, working ones included."""
     return tuple(f.name for f in fields(kind) if f.metadata.get("said_by") == who)
+
+
+@cached
+def levels(kind: type[Row]) -> dict[str, str]:
+    """The columns of a row's own table that have a level, with their levels."""
+    return {f.name: level for f in fields(kind) if (level := f.metadata.get("level"))}
 
 
 @cached

@@ -1,4 +1,4 @@
-"""Find out where the database is and where the transcripts are.
+"""Find out where the database is, where the transcripts are, and what else is set.
 
 Each setting is taken from the first of these that has it:
 
@@ -28,13 +28,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.errors import ConfigError, UsageError
+from ctxdb.errors import UsageError
+from ctxdb.settings import DEFAULTS, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 DEFAULT_ROOTS = ("~/.claude/projects", "~/.config/claude/projects")
-SETTINGS = ("db", "roots", "claude_dirs", "archive", "statusline")
 _ROOT_NAME = "projects"
 
 
@@ -45,6 +46,7 @@ class Config(NamedTuple):
     roots: tuple[str, ...]  # not Path: os.scandir returns names of the type that it was given
     given_claude_dirs: tuple[str, ...] | None = None
     archive: bool = False  # keep the exact bytes beside the database; on unless config.toml says no
+    settings: Mapping[str, Any] = DEFAULTS  # every setting by its name, as the file or the default
 
     @property
     def claude_dirs(self) -> tuple[str, ...]:
@@ -68,30 +70,28 @@ def load(
 ) -> Config:
     """Return the settings; `db`, `roots` and `claude_dirs` are those of the command line."""
     path = config_file(environ)
-    settings = _read(path)
+    settings = {**DEFAULTS, **read_settings(path)}
     return Config(
         db_path=_db_path(db, environ, settings, path),
         roots=_roots(roots, environ, settings, path),
         given_claude_dirs=_claude_dirs(claude_dirs, roots, environ, settings, path),
-        archive=_is_on("archive", settings, path),
+        archive=settings["archive"],
+        settings=settings,
     )
 
 
 def _db_path(
     db: Path | None,
     environ: Mapping[str, str],
-    settings: Mapping[str, object],
+    settings: Mapping[str, Any],
     settings_path: Path,
 ) -> Path:
     if db is not None:
         path = _absolute(db)
     elif environ.get("CTXDB_DB"):
         path = _absolute(environ["CTXDB_DB"])
-    elif "db" in settings:
-        value = settings["db"]
-        if not isinstance(value, str) or not value:
-            raise ConfigError(settings_path, "db must be a path in quotes")
-        path = _absolute(value, settings_path.parent)
+    elif settings["db"] is not None:
+        path = _absolute(settings["db"], settings_path.parent)
     else:
         path = data_dir(environ) / "ctxdb.db"
     # Every command comes through here, so none leaves a lock file beside the folder.
@@ -103,14 +103,14 @@ def _db_path(
 def _roots(
     roots: Sequence[Path] | None,
     environ: Mapping[str, str],
-    settings: Mapping[str, object],
+    settings: Mapping[str, Any],
     settings_path: Path,
 ) -> tuple[str, ...]:
     if roots:
         found = [_absolute(root) for root in roots]
     elif claude_dirs := _comma_list(environ.get("CLAUDE_CONFIG_DIR", "")):
         found = [_absolute(part) / "projects" for part in claude_dirs]
-    elif "roots" in settings:
+    elif settings["roots"] is not None:
         found = _paths("roots", settings, settings_path)
     else:
         found = [_absolute(root) for root in DEFAULT_ROOTS]
@@ -119,10 +119,7 @@ def _roots(
 
 def statusline_format(environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the format of the status line, if config.toml has one."""
-    path = config_file(environ)
-    value = _read(path).get("statusline")
-    if value is not None and not isinstance(value, str):
-        raise ConfigError(path, "statusline must be a text in quotes")
+    value: str | None = read_settings(config_file(environ)).get("statusline")
     return value
 
 
@@ -130,7 +127,7 @@ def _claude_dirs(
     claude_dirs: Sequence[Path] | None,
     roots: Sequence[Path] | None,
     environ: Mapping[str, str],
-    settings: Mapping[str, object],
+    settings: Mapping[str, Any],
     settings_path: Path,
 ) -> tuple[str, ...] | None:
     """The folders that were named; None: those that hold the roots.
@@ -139,7 +136,7 @@ def _claude_dirs(
     """
     if claude_dirs:
         found = [_absolute(folder) for folder in claude_dirs]
-    elif "claude_dirs" in settings:
+    elif settings["claude_dirs"] is not None:
         found = _paths("claude_dirs", settings, settings_path)
         if roots or environ.get("CLAUDE_CONFIG_DIR", "").strip():
             return None
@@ -148,18 +145,8 @@ def _claude_dirs(
     return tuple(dict.fromkeys(str(folder) for folder in found))
 
 
-def _is_on(name: str, settings: Mapping[str, object], settings_path: Path) -> bool:
-    value = settings.get(name, True)
-    if not isinstance(value, bool):
-        raise ConfigError(settings_path, f"{name} must be true or false")
-    return value
-
-
-def _paths(name: str, settings: Mapping[str, object], settings_path: Path) -> list[Path]:
-    value = settings[name]
-    if not isinstance(value, list) or not value or not all(_is_path(item) for item in value):
-        raise ConfigError(settings_path, f'{name} must be a list of paths: {name} = ["...", "..."]')
-    return [_absolute(item, settings_path.parent) for item in value]
+def _paths(name: str, settings: Mapping[str, Any], settings_path: Path) -> list[Path]:
+    return [_absolute(item, settings_path.parent) for item in settings[name]]
 
 
 def config_file(environ: Mapping[str, str] = os.environ) -> Path:
@@ -172,34 +159,8 @@ def data_dir(environ: Mapping[str, str] = os.environ) -> Path:
     return _xdg(environ, "XDG_DATA_HOME", "~/.local/share") / "ctxdb"
 
 
-def _read(path: Path) -> Mapping[str, object]:
-    if path.is_fifo():
-        raise ConfigError(path, "a pipe can be read only once; make it a file")
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as e:
-        raise ConfigError(path, e.strerror or str(e)) from e
-    import tomllib  # most people have no configuration file, so this is not needed
-
-    try:
-        settings = tomllib.loads(data.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as e:
-        raise ConfigError(path, f"not valid TOML: {e}") from e
-    # If a misspelt setting were ignored, the wrong folders would be read.
-    for name in settings:
-        if name not in SETTINGS:
-            raise ConfigError(path, f"unknown setting {name!r}; there are: {', '.join(SETTINGS)}")
-    return settings
-
-
 def _comma_list(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def _xdg(environ: Mapping[str, str], name: str, default: str) -> Path:

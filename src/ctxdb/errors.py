@@ -6,9 +6,11 @@
     ├── UsageError                 exit 2   the command line asks for something impossible
     ├── ConfigError                exit 1   a setting in config.toml is wrong
     ├── LockHeld                   exit 3   another process is writing to this database
+    │   └── FrozenDaemon                    it is a daemon that was stopped or hangs
     ├── IncompleteInstallation     exit 1   migrations/ or sql/ did not come with the package
     ├── ArchiveError               exit 1   the archive beside the database cannot be used
     │   └── DamagedBytes                    some archived bytes of a file cannot be read
+    ├── BackupError                exit 1   a backup cannot be made, read or put back
     └── DatabaseError              exit 1
         ├── NoDatabase                      nothing has been synced yet
         ├── NotOurDatabase                  a SQLite file that ctxdb did not make, or no SQLite file
@@ -83,6 +85,15 @@ class LockHeld(CtxdbError):
         self.version = version
 
 
+class FrozenDaemon(LockHeld):
+    """The daemon of this database holds its lock, but it was stopped or hangs."""
+
+    def __init__(self, db_path: os.PathLike[str] | str, pid: int, why: str) -> None:
+        super().__init__(db_path, pid)
+        self.args = (f"the daemon of {db_path} is frozen: {why}",)
+        self.why = why
+
+
 class IncompleteInstallation(CtxdbError):
     """A folder that comes with ctxdb is missing."""
 
@@ -106,6 +117,10 @@ class DamagedBytes(ArchiveError):
         self.path = path
         self.start = start
         self.length = length
+
+
+class BackupError(CtxdbError):
+    """A backup cannot be made, read or put back; the message says why and what to do."""
 
 
 class DatabaseError(CtxdbError):

@@ -51,12 +51,20 @@ def width(text: str) -> int:
 
 
 def clip(text: str, columns: int) -> str:
-    """Return text in at most so many columns, with an ellipsis if it was cut."""
+    """Return text in at most so many columns, with an ellipsis if it was cut.
+
+    It is cut between words if that loses little.
+    """
     if width(text) <= columns:
         return text
     if columns <= 1:
         return _ELLIPSIS[:columns]
-    return _head(text, columns - 1).rstrip() + _ELLIPSIS
+    head = _head(text, columns - 1)
+    if text[len(head) : len(head) + 1] != " ":
+        words, space, rest = head.rpartition(" ")
+        if space and len(rest) <= len(head) // 3:
+            head = words
+    return head.rstrip() + _ELLIPSIS
 
 
 def clip_path(path: str, columns: int) -> str:

@@ -70,10 +70,10 @@ def money(value: float) -> str:
 
 
 def amount(value: float) -> str:
-    """9,876, 12.3k, 1.2M, 4.5G."""
+    """9,876, 12.3k, 1.2M, 4.5B."""
     if abs(value) < EXACT_BELOW:
         return f"{value:,.0f}"
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size * 0.9995:
             scaled = value / size
             return f"{scaled:.1f}{unit}" if abs(scaled) < 99.95 else f"{scaled:,.0f}{unit}"

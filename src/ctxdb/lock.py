@@ -12,8 +12,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import signal
 import stat
 import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from ctxdb import __version__
@@ -21,6 +23,7 @@ from ctxdb.errors import CtxdbError, LockHeld, NotOurDatabase, UnsafeDatabase
 from ctxdb.mounts import shared_file_system_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -34,6 +37,11 @@ class Writer(NamedTuple):
     pid: int
     version: str
 
+    @property
+    def is_daemon(self) -> bool:
+        """Whether it keeps the database up to date until it is stopped."""
+        return self.version.endswith(" daemon")
+
 
 class WriterLock:
     """The right to write to one database, as a context manager."""
@@ -43,6 +51,7 @@ class WriterLock:
         self.role = role  # written into the lock file, after the version
         self.path = lock_path(db_path)
         self._fd: int | None = None
+        self.is_after_crash = False  # the process that had it before was killed
 
     def acquire(self) -> None:
         """Take the lock, or raise LockHeld.
@@ -69,6 +78,7 @@ class WriterLock:
                 raise
             os.close(fd)  # the file was removed meanwhile: lock the new one
         try:
+            self.is_after_crash = _parse(os.pread(fd, 100, 0)) is not None
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()} {__version__} {self.role}".rstrip().encode() + b"\n", 0)
         except OSError as e:
@@ -143,6 +153,67 @@ class WriterLock:
         self.release()
 
 
+WANTED_SECONDS = 60.0  # a daemon gives the lock up between two slices
+WAKE_SIGNAL = signal.SIGURG  # wakes a daemon; a process that does not know it ignores it
+
+
+@contextmanager
+def lock_of_daemon(db_path: Path) -> Iterator[WriterLock]:
+    """Hold the writer lock; a daemon that has it gives it up meanwhile, and goes on afterwards.
+
+    The daemon looks for a file beside the database that names the process which wants the lock.
+    """
+    lock = WriterLock(db_path)
+    wanted = wanted_path(db_path)
+    give_up = time.monotonic() + WANTED_SECONDS
+    try:
+        while True:
+            try:
+                lock.acquire()
+                break
+            except LockHeld as e:
+                # Without a pid it is being taken or given up at this moment.
+                if time.monotonic() > give_up or not (e.is_daemon or e.pid is None):
+                    raise
+                if e.pid is not None:
+                    _ask_for(wanted, e.pid)
+            time.sleep(0.05)
+        try:
+            yield lock
+        finally:
+            lock.release()
+    finally:
+        with suppress(OSError):
+            if _parse(wanted.read_bytes()[:100]) == Writer(os.getpid(), ""):
+                wanted.unlink()
+
+
+def _ask_for(wanted: Path, daemon: int) -> None:
+    if wanted_by(wanted) is None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(wanted, flags, 0o600)
+        try:
+            os.write(fd, str(os.getpid()).encode())
+        finally:
+            os.close(fd)
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(daemon, WAKE_SIGNAL)
+
+
+def wanted_by(wanted: Path) -> int | None:
+    """The process that wants the lock, if it lives."""
+    try:
+        writer = _parse(wanted.read_bytes()[:100])
+    except OSError:
+        return None
+    return writer.pid if writer is not None and is_alive(writer.pid) else None
+
+
+def wanted_path(db_path: Path) -> Path:
+    """The file that asks a daemon to give the lock up."""
+    return db_path.with_name(db_path.name + ".wanted")
+
+
 def refuse_unsafe(db_path: Path) -> None:
     """Raise if something is at this path that must not be used as the database."""
     try:
@@ -157,6 +228,21 @@ def refuse_unsafe(db_path: Path) -> None:
         raise NotOurDatabase(db_path, "is not a regular file")
     if found.st_uid != os.geteuid() and os.geteuid() != 0:
         raise UnsafeDatabase(db_path, "belongs to another user")
+    if found.st_nlink > 1 and not _is_being_named(db_path, found):
+        why = "has another name too (a hard link), under which SQLite would not find its log"
+        raise UnsafeDatabase(db_path, f"{why}; copy it to a file of its own")
+
+
+def _is_being_named(db_path: Path, found: os.stat_result) -> bool:
+    """Whether the other name is the one that ctxdb made it under, and was killed before removing.
+
+    The next writer removes that name.
+    """
+    try:
+        made = db_path.with_name(db_path.name + "-building").lstat()
+    except OSError:
+        return False
+    return found.st_nlink == 2 and os.path.samestat(made, found)
 
 
 def _refuse_shared_file_system(db_path: Path) -> None:

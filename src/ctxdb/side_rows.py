@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ctxdb.columns import Row, column
+from ctxdb.columns import FULL, METADATA, USAGE, Row, column
 
 
 @dataclass(slots=True, eq=False)
@@ -17,16 +17,16 @@ class Todo(Row):
     table = "todos"
 
     id: int | None = column()
-    session_id: str = column("")
-    agent_id: str | None = column()
+    session_id: str = column("", level=USAGE)
+    agent_id: str | None = column(level=USAGE)
     turn_id: int | None = column()
-    item_id: str | None = column()
-    subject: str | None = column()
-    description: str | None = column()
-    status: str = column("pending")
-    created_at: str | None = column()
-    updated_at: str | None = column()
-    source: str = column("")
+    item_id: str | None = column(level=METADATA)
+    subject: str | None = column(level=FULL)
+    description: str | None = column(level=FULL)
+    status: str = column("pending", level=METADATA)
+    created_at: str | None = column(level=USAGE)
+    updated_at: str | None = column(level=USAGE)
+    source: str = column("", level=METADATA)
 
 
 @dataclass(slots=True, eq=False)
@@ -38,11 +38,11 @@ class HistoryLine(Row):
     beside_key = "history_id"
 
     id: int | None = column()
-    timestamp: str | None = column()
-    project_path: str | None = column()
-    session_id: str | None = column()
-    prompt: str = column("")
-    pasted_bytes: int = column(0)
+    timestamp: str | None = column(level=USAGE)
+    project_path: str | None = column(level=METADATA)
+    session_id: str | None = column(level=USAGE)
+    prompt: str = column("", level=FULL)
+    pasted_bytes: int = column(0, level=USAGE)
     turn_id: int | None = column()
     line_hash: int = column(0, table="_history_lines")
     nth: int = column(0, table="_history_lines")
@@ -56,12 +56,12 @@ class Plan(Row):
     table = "plans"
 
     id: int | None = column()
-    session_id: str | None = column()
-    slug: str | None = column()
-    path: str | None = column()
-    text: str = column("")
-    updated_at: str | None = column()
-    source: str = column("")
+    session_id: str | None = column(level=USAGE)
+    slug: str | None = column(level=METADATA)
+    path: str | None = column(level=METADATA)
+    text: str = column("", level=FULL)
+    updated_at: str | None = column(level=USAGE)
+    source: str = column("", level=METADATA)
 
 
 @dataclass(slots=True, eq=False)

@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
-from zlib import crc32
+from typing import TYPE_CHECKING, Any
 
 from ctxdb.claude.values import base64_size, dict_of, dump, text_of
 
+if TYPE_CHECKING:
+    from ctxdb.privacy.digests import Digest
 
-def _text_key(text: str, sort: str = "t") -> str:
-    return f"{sort}{crc32(text.encode('utf-8', 'replace')):x}.{len(text)}"
+
+def _text_key(text: str, digest: Digest, sort: str = "t") -> str:
+    return f"{sort}{digest(text.encode('utf-8', 'replace')):x}"
 
 
-def block_key(block: Any) -> str:
+def block_key(block: Any, digest: Digest) -> str:
     """A short key of a content block: by id for calls and results, by value for the rest."""
     if type(block) is str:
-        return _text_key(block)
+        return _text_key(block, digest)
     if type(block) is not dict:
-        return f"x{crc32(dump(block).encode()):x}"
+        return f"x{digest(dump(block).encode()):x}"
     what = block.get("type")
     if what == "tool_use":
         return f"u{block.get('id')}"
     if what == "tool_result":
         return f"r{block.get('tool_use_id')}"
     if what == "text" and type(block.get("text")) is str:
-        return _text_key(block["text"])
+        return _text_key(block["text"], digest)
     if what == "thinking":
         thought = block.get("thinking") or block.get("signature")
         if type(thought) is str:
-            return _text_key(thought, "h")
-    return f"x{crc32(dump(block).encode()):x}"
+            return _text_key(thought, digest, "h")
+    return f"x{digest(dump(block).encode()):x}"
 
 
-def block_keys(content: Any) -> str | None:
+def block_keys(content: Any, digest: Digest) -> str | None:
     """The keys of all blocks, in an order of their own."""
     if type(content) is str:
-        return block_key(content) if content else None
+        return block_key(content, digest) if content else None
     if type(content) is not list or not content:
         return None
     if len(content) == 1:
-        return block_key(content[0])
-    return " ".join(sorted({block_key(block) for block in content}))
+        return block_key(content[0], digest)
+    return " ".join(sorted({block_key(block, digest) for block in content}))
 
 
 def images_in(content: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 from ctxdb.claude.api_errors import error_in_text
@@ -27,6 +26,7 @@ from ctxdb.claude.side_data import attachment_parts, event_record, side_data, sy
 from ctxdb.claude.token_counts import usage_lines
 from ctxdb.claude.tools import notice_facts, read_call, read_result, result_facts
 from ctxdb.claude.values import dict_of, text_of, time_of
+from ctxdb.privacy.digests import UNKEYED, Digest
 from ctxdb.rows import AgentFact, Message, Record, Skip, ToolUse
 
 THREADED = frozenset(("user", "assistant", "system", "attachment"))
@@ -50,7 +50,7 @@ def _one_block(block: Any, record: Message) -> bool:
     return True
 
 
-def _assistant(entry: dict[str, Any], record: Message) -> None:
+def _assistant(entry: dict[str, Any], record: Message, digest: Digest) -> None:
     message = dict_of(entry.get("message"))
     get = message.get
     record.model = model = text_of(get("model"))
@@ -62,7 +62,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.kind = "synthetic" if synthetic else "assistant"
     if type(content) is list and len(content) == 1 and _one_block(content[0], record):
         record.usage = usage_lines(entry, message)
-        record.block_keys = block_key(content[0])
+        record.block_keys = block_key(content[0], digest)
         record.data = side_data(entry, message, [], _error(record))
         return
     texts: list[str] = []
@@ -99,7 +99,7 @@ def _assistant(entry: dict[str, Any], record: Message) -> None:
     record.calls = calls or None
     record.results = results or None
     record.usage = usage_lines(entry, message)
-    record.block_keys = block_keys(content)
+    record.block_keys = block_keys(content, digest)
     record.data = side_data(entry, message, images_in(content), _error(record))
 
 
@@ -121,7 +121,7 @@ def _one_result(
     record.data = side_data(entry, message, images_in(block.get("content")))
 
 
-def _user(entry: dict[str, Any], record: Message) -> None:
+def _user(entry: dict[str, Any], record: Message, digest: Digest) -> None:
     message = dict_of(entry.get("message"))
     content = message.get("content")
     if content is None and "content" in entry:
@@ -162,11 +162,11 @@ def _user(entry: dict[str, Any], record: Message) -> None:
         facts += notice_facts(record.text, at) or ()
     record.results = results or None
     record.facts = facts or None
-    record.block_keys = block_keys(content)
+    record.block_keys = block_keys(content, digest)
     record.data = side_data(entry, message, images_in(content))
 
 
-def _system(entry: dict[str, Any], record: Message) -> None:
+def _system(entry: dict[str, Any], record: Message, _digest: Digest) -> None:
     record.kind = "system"
     record.subtype = text_of(entry.get("subtype"))
     record.text, record.data = system_parts(entry)
@@ -174,7 +174,7 @@ def _system(entry: dict[str, Any], record: Message) -> None:
         record.turn = local_command(entry)
 
 
-def _attachment(entry: dict[str, Any], record: Message) -> None:
+def _attachment(entry: dict[str, Any], record: Message, _digest: Digest) -> None:
     record.kind = "attachment"
     parts = attachment_parts(entry)
     record.subtype, record.text, record.data, mention, human = parts
@@ -187,7 +187,7 @@ def _attachment(entry: dict[str, Any], record: Message) -> None:
             record.queued = human_parts(human)[1]
 
 
-_READERS: dict[str, Callable[[dict[str, Any], Message], None]] = {
+_READERS: dict[str, Callable[[dict[str, Any], Message, Digest], None]] = {
     "assistant": _assistant,
     "user": _user,
     "system": _system,
@@ -229,6 +229,7 @@ def _threaded(
     length: int,
     in_agent_file: bool,
     wrapper: dict[str, Any] | None,
+    digest: Digest,
 ) -> Message:
     get = entry.get
     at = time_of(get("timestamp"))
@@ -269,12 +270,12 @@ def _threaded(
         record.process_session = process
     if "logicalParentUuid" in entry:
         record.logical_parent_uuid = text_of(entry["logicalParentUuid"])
-    _READERS[what](entry, record)
+    _READERS[what](entry, record, digest)
     record.extra = extra_of(entry, what)
     return record
 
 
-def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
+def _progress(entry: dict[str, Any], start: int, length: int, digest: Digest) -> Record:
     data = dict_of(entry.get("data"))
     inner = dict_of(data.get("message"))
     uuid = text_of(entry.get("uuid"))
@@ -285,7 +286,7 @@ def _progress(entry: dict[str, Any], start: int, length: int) -> Record:
     if what != "agent_progress" or inner_type not in THREADED:
         session = text_of(entry.get("sessionId"))
         return Skip("progress", version, what, uuid, parent, session)
-    record = _threaded(inner, start, length, False, entry)
+    record = _threaded(inner, start, length, False, entry, digest)
     if uuid is not None and uuid != record.uuid:
         record.wrapper = (uuid, parent)
     agent = record.agent_id
@@ -311,24 +312,24 @@ def _agent_of(wrapper: dict[str, Any], entry: dict[str, Any]) -> str | None:
 
 
 def read_entry(
-    entry: dict[str, Any], start: int, length: int, line: bytes, in_agent_file: bool
+    entry: dict[str, Any],
+    start: int,
+    length: int,
+    line: bytes,
+    in_agent_file: bool,
+    digest: Digest = UNKEYED,
 ) -> Record:
     """The row of one object of a transcript. `line` is the object's own bytes."""
     what = entry.get("type")
     if type(what) is str:
         if what in THREADED:
-            record = _threaded(entry, start, length, in_agent_file, None)
+            record = _threaded(entry, start, length, in_agent_file, None, digest)
             if record.uuid is None:
-                record.line_hash = line_hash(line)
+                record.line_hash = digest(line)
             return record
         if what == "progress":
-            record_or_skip = _progress(entry, start, length)
+            record_or_skip = _progress(entry, start, length, digest)
             if isinstance(record_or_skip, Message) and record_or_skip.uuid is None:
-                record_or_skip.line_hash = line_hash(line)
+                record_or_skip.line_hash = digest(line)
             return record_or_skip
-    return event_record(entry, start, length, line_hash(line))
-
-
-def line_hash(line: bytes) -> int:
-    """63 bits of the line, to know it again by."""
-    return int.from_bytes(blake2b(line, digest_size=8).digest(), "big") >> 1
+    return event_record(entry, start, length, digest(line))

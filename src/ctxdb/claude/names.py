@@ -41,6 +41,11 @@ QUESTION = "AskUserQuestion"
 TODO_WRITE = "TodoWrite"
 TASK_CREATE = "TaskCreate"
 EXIT_PLAN_MODE = "ExitPlanMode"
+NOTEBOOK_EDIT = "NotebookEdit"
+WRITE = "Write"
+FILE_READERS = ("Read", "NotebookRead")
+WEB_TOOLS = ("WebFetch", "WebSearch")
+FILE_PATH_KEYS = ("file_path", "notebook_path")  # of a tool's input: the file that it is about
 LIST_TOOLS = (TODO_WRITE, TASK_CREATE, "TaskUpdate", EXIT_PLAN_MODE)
 
 # The model of replies that the client wrote itself: messages.model.
@@ -55,6 +60,9 @@ def kind_by_prompt(prompt: str) -> str:
     if prompt.startswith("<teammate-message"):
         return "teammate"
     return "warmup" if prompt.strip() == "Warmup" else "task"
+
+
+UNIQUE_IDS = "toolu_*"  # a pattern for GLOB
 
 
 def is_unique_id(tool_use_id: str) -> bool:

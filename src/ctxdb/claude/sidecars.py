@@ -6,14 +6,18 @@ They are only hints: a file may be missing, old or broken, and then it says noth
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from ctxdb.claude.values import int_of, text_of
-from ctxdb.files.identity import open_regular
+from ctxdb.files.identity import Opener, open_regular
 from ctxdb.files.parse import tame
+from ctxdb.privacy.json_bytes import cover, places_in
 from ctxdb.rows import AgentFact
+
+if TYPE_CHECKING:
+    from ctxdb.privacy.masking import Masker
 
 MAX_BYTES = 4 << 20
 INDEX_NAME = "sessions-index.json"  # in a project's folder
@@ -24,13 +28,14 @@ def meta_path(path: str) -> str:
     return path.removesuffix(".jsonl") + ".meta.json"
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str, masker: Masker | None, opener: Opener) -> dict[str, Any]:
     try:
-        fd = open_regular(path)
+        fd = opener(path)
     except OSError:
         return {}
     try:
-        found = orjson.loads(os.pread(fd, MAX_BYTES, 0))
+        data = os.pread(fd, MAX_BYTES, 0)
+        found = orjson.loads(data if masker is None else cover(data, places_in(data, masker)))
     except (OSError, orjson.JSONDecodeError):
         return {}
     finally:
@@ -39,11 +44,17 @@ def _read(path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def read_meta(path: str, agent_id: str, run_id: str | None) -> list[AgentFact]:
+def read_meta(
+    path: str,
+    agent_id: str,
+    run_id: str | None,
+    masker: Masker | None,
+    opener: Opener = open_regular,
+) -> list[AgentFact]:
     """What is known of an agent from its file's place and from the meta.json beside it."""
     kind = "workflow" if run_id else "task"
     facts = [AgentFact(agent_id, "file", kind=kind, run_id=run_id)]
-    meta = _read(meta_path(path))
+    meta = _read(meta_path(path), masker, opener)
     if meta:
         facts.append(
             AgentFact(
@@ -61,9 +72,35 @@ def read_meta(path: str, agent_id: str, run_id: str | None) -> list[AgentFact]:
     return facts
 
 
-def read_sessions_index(folder: str) -> str | None:
+def sessions_in_index(path: str) -> list[str]:
+    """The sessions that an index names."""
+    return _sessions_named(_read(path, None, open_regular))
+
+
+def sessions_named(data: bytes) -> list[str]:
+    """The sessions that the bytes of an index name."""
+    try:
+        found = tame(orjson.loads(data))
+    except orjson.JSONDecodeError:
+        return []
+    return _sessions_named(found if isinstance(found, dict) else {})
+
+
+def _sessions_named(index: dict[str, Any]) -> list[str]:
+    entries = index.get("entries")
+    named = [
+        text_of(entry.get("sessionId"))
+        for entry in (entries if isinstance(entries, list) else ())
+        if isinstance(entry, dict)
+    ]
+    return [session_id for session_id in named if session_id]
+
+
+def read_sessions_index(
+    folder: str, masker: Masker | None, opener: Opener = open_regular
+) -> str | None:
     """The project's path, as its folder's index says."""
-    index = _read(os.path.join(folder, INDEX_NAME))
+    index = _read(os.path.join(folder, INDEX_NAME), masker, opener)
     if path := text_of(index.get("originalPath")):
         return path
     entries = index.get("entries")

@@ -24,6 +24,16 @@ CUSTOM_TITLE_TEXT = "$.customTitle"
 AI_TITLE_TEXT = "$.aiTitle"
 QUEUED_TEXT = "$.content"
 RUN_DURATION = "$.durationMs"
+# SQL over a row `t` of messages: whether it says that a limit was reached. The same words as in
+# sql/usage_blocks.sql.
+RATE_LIMIT = """CASE WHEN t.kind IN ('system', 'synthetic') AND json_valid(t.data) THEN
+  t.kind = 'synthetic' AND json_extract(t.data, '$.isApiErrorMessage') = 1 AND (
+    json_extract(t.data, '$.error') = 'rate_limit' OR json_extract(t.data, '$.apiErrorStatus') = 429
+    OR t.text LIKE '%limit reached%' OR t.text LIKE '%hit your%limit%')
+  OR t.kind = 'system' AND t.subtype = 'api_error'
+    AND coalesce(json_extract(t.data, '$.apiErrorStatus'),
+      json_extract(t.data, '$.error.status')) = 429
+  END"""
 
 _UUID_KEY = re.compile(rb'"uuid"\s*:\s*"(?P<uuid>[0-9A-Za-z-]{1,64})"')
 
@@ -95,6 +105,28 @@ def attached_file(data: str | None) -> str | None:
     fields = json_object(data)
     keys = ("displayPath", "filename", "path")
     return next((found for key in keys if (found := text_of(fields.get(key)))), None)
+
+
+class Image(NamedTuple):
+    """An image or a document in a message. Its bytes are not stored."""
+
+    kind: str
+    media_type: str
+    size: int | None  # bytes
+
+
+def attached_images(data: str | None) -> list[Image]:
+    """The images and documents that a message holds."""
+    listed = json_object(data).get("images")
+    found = map(dict_of, listed if isinstance(listed, list) else ())
+    return [
+        Image(
+            text_of(one.get("kind")) or "image",
+            text_of(one.get("media_type")) or "",
+            int_of(one.get("bytes")),
+        )
+        for one in found
+    ]
 
 
 class Edit(NamedTuple):

@@ -18,6 +18,7 @@ COMMANDS = {
     "search": "ctxdb.cli.search:search",
     "show": "ctxdb.cli.show:show",
     "export": "ctxdb.cli.export:export",
+    "serve": "ctxdb.cli.serve:serve",
     "watch": "ctxdb.cli.daemon:watch",
     "daemon start": "ctxdb.cli.daemon:start",
     "daemon stop": "ctxdb.cli.daemon:stop",
@@ -37,13 +38,23 @@ COMMANDS = {
     "archive verify": "ctxdb.cli.archive:verify",
     "archive add": "ctxdb.cli.archive:add",
     "restore": "ctxdb.cli.restore:restore",
+    "redact": "ctxdb.cli.redact:redact",
+    "backup": "ctxdb.cli.backup:backup",
+    "rebuild": "ctxdb.cli.rebuild:rebuild",
+    "forget": "ctxdb.cli.forget:forget",
+    "push": "ctxdb.cli.push:push",
     "mcp": "ctxdb.cli.mcp:mcp",
     "agent install": "ctxdb.cli.agent:install",
     "agent uninstall": "ctxdb.cli.agent:uninstall",
     "statusline": "ctxdb.cli.statusline:statusline",
+    "config list": "ctxdb.cli.config:list_",
+    "config set": "ctxdb.cli.config:set_",
+    "config unset": "ctxdb.cli.config:unset",
+    "config path": "ctxdb.cli.config:path_",
     "status": "ctxdb.cli.status:status",
     "path": "ctxdb.cli.status:path",
     "verify": "ctxdb.cli.verify:verify",
+    "doctor": "ctxdb.cli.doctor:doctor",
     "demo": "ctxdb.cli.demo:demo",
     "paths": "ctxdb.cli.status:paths",
 }
@@ -68,6 +79,13 @@ GROUPS = {  # the help of each group
       ctxdb archive status
       ctxdb archive verify
     """,
+    "config": """Show and change the settings. `ctxdb config` alone lists them.
+
+    \b
+    Examples:
+      ctxdb config
+      ctxdb config set archive false
+    """,
     "prices": """List and change the prices of tokens. `ctxdb prices` alone lists them.
 
     \b
@@ -77,12 +95,25 @@ GROUPS = {  # the help of each group
       ctxdb prices add kimi-k3 --input 0.6 --output 2.5 --cache-read 0.15
     """,
 }
-DEFAULTS = {"prices": "list"}  # the command of a group that is named alone
+DEFAULTS = {"prices": "list", "config": "list"}  # the command of a group that is named alone
 # Used all day, so their command lines are parsed without Typer: its import would take as long as
 # the answer.
 EVERYDAY = frozenset(
     {"sync", "watch", "status", "path", "query", "search", "show", "export", "statusline"}
 )
+# What people type for a command that has another name.
+GUESSED = {
+    "cost": "ctxdb query usage_by_project",
+    "costs": "ctxdb query usage_by_project",
+    "list": "ctxdb query --list",
+    "ls": "ctxdb query sessions_overview",
+    "projects": "ctxdb query projects_overview",
+    "resume": "ctxdb search TEXT (each hit shows how to resume it), or ctxdb restore SESSION",
+    "sessions": "ctxdb query sessions_overview",
+    "stats": "ctxdb query overview",
+    "today": "ctxdb query daily_usage --since today",
+    "usage": "ctxdb query daily_usage",
+}
 PAIR_FLAGS = frozenset({"-p", "--param"})  # these take a name and a value
 
 
@@ -93,11 +124,38 @@ def load(where: str) -> Callable[..., int | None]:
     return found
 
 
-def with_default_command(words: list[str]) -> list[str]:
-    """Add the default command of a group if only options follow the name of the group."""
+def refuse_unknown_command(words: list[str]) -> None:
+    """Raise UsageError for a word that is no command, with the command that does it."""
+    place = _place_of_command(words)
+    if place >= len(words) or words[place].startswith("-"):
+        return
+    word = words[place]
+    known = {name.partition(" ")[0] for name in COMMANDS}
+    if word in known:
+        return
+    from ctxdb.errors import UsageError
+    from ctxdb.query.resolve import nearest
+    from ctxdb.store import sql_files
+
+    if word in GUESSED:
+        raise UsageError(f"there is no command {word!r}; use {GUESSED[word]}")
+    if sql_files.find(word.replace("-", "_")):
+        raise UsageError(f"there is no command {word!r}; use ctxdb query {word}")
+    near = [f"ctxdb {name}" for name in nearest(word, known, 2)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "`ctxdb --help` lists all"
+    raise UsageError(f"there is no command {word!r}; {hint}")
+
+
+def _place_of_command(words: list[str]) -> int:
     place = 0
     while place < len(words) and words[place].startswith("-"):
         place += 2 if words[place] == "--db" else 1
+    return place
+
+
+def with_default_command(words: list[str]) -> list[str]:
+    """Add the default command of a group if only options follow the name of the group."""
+    place = _place_of_command(words)
     before, rest = words[:place], words[place:]
     match rest:
         case [group, ("-h" | "--help"), *_]:

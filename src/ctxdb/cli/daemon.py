@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ctxdb.cli.declare import Context, Option
-from ctxdb.cli.shared_options import AsJson, ClaudeDirs
+from ctxdb.cli.shared_options import AsJson, ClaudeDirs, NoArchive
 from ctxdb.config import Config, load
 from ctxdb.errors import CtxdbError
 from ctxdb.escape import printable
@@ -31,6 +31,7 @@ def watch(
     claude_dir: ClaudeDirs = None,
     *,
     wait: Annotated[bool, Option("--wait", help="Wait if another process is writing.")] = False,
+    no_archive: NoArchive = False,
 ) -> int:
     """Keep the database up to date until stopped, in the foreground.
 
@@ -43,13 +44,15 @@ def watch(
       ctxdb watch
       ctxdb watch --root ~/.claude/projects
     """
-    from ctxdb.daemon.logs import Log, log_path
+    from ctxdb.daemon.logs import Log
     from ctxdb.daemon.main import Daemon
     from ctxdb.daemon.process import Announcement
+    from ctxdb.daemon_health import log_path
 
     announcement = Announcement()
     try:
         config = load(ctx.db, root, claude_dirs=claude_dir)
+        config = config._replace(archive=config.archive and not no_archive)
         stream = None if announcement.is_detached else sys.stderr
         daemon = Daemon(
             config,
@@ -68,7 +71,13 @@ def watch(
     return code
 
 
-def start(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None) -> None:
+def start(
+    ctx: Context,
+    root: WatchRoots = None,
+    claude_dir: ClaudeDirs = None,
+    *,
+    no_archive: NoArchive = False,
+) -> None:
     """Start the daemon in the background.
 
     It runs until it is stopped or the machine is. The command returns when the daemon is ready.
@@ -83,7 +92,10 @@ def start(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None) 
 
     config = load(ctx.db, root, claude_dirs=claude_dir)
     pid = process.start(
-        config.db_path, _given_roots(config, root), _given_claude_dirs(config, claude_dir)
+        config.db_path,
+        _given_roots(config, root),
+        _given_claude_dirs(config, claude_dir),
+        archive=not no_archive,
     )
     note(f"Watching, as process {pid}: {', '.join(config.roots)}")
 
@@ -101,10 +113,17 @@ def stop(ctx: Context) -> None:
     note("No daemon is running." if pid is None else f"Stopped process {pid}.")
 
 
-def restart(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None) -> None:
+def restart(
+    ctx: Context,
+    root: WatchRoots = None,
+    claude_dir: ClaudeDirs = None,
+    *,
+    no_archive: NoArchive = False,
+) -> None:
     """Stop the daemon, if it is running, and start it again.
 
     Without --root it watches the folders that it was started with, or those of the configuration.
+    It archives what it reads unless --no-archive is given again.
 
     \b
     Example:
@@ -121,12 +140,14 @@ def restart(ctx: Context, root: WatchRoots = None, claude_dir: ClaudeDirs = None
         before = last.roots if last.given_roots is None else last.given_roots
         roots = before or roots
     process.stop(config.db_path)
-    pid = process.start(config.db_path, roots, _given_claude_dirs(config, claude_dir))
+    pid = process.start(
+        config.db_path, roots, _given_claude_dirs(config, claude_dir), archive=not no_archive
+    )
     note(f"Watching, as process {pid}: {', '.join(roots or config.roots)}")
 
 
 def status(ctx: Context, *, as_json: AsJson = False) -> int:
-    """Show the state of the daemon. Exits 1 if none is running.
+    """Show the state of the daemon. Exits 1 if none is running, or if it is frozen.
 
     \b
     Examples:
@@ -137,7 +158,7 @@ def status(ctx: Context, *, as_json: AsJson = False) -> int:
 
     daemon = daemon_report(load(ctx.db).db_path)
     print_result(daemon, as_json=as_json)
-    return 0 if daemon.running else 1
+    return 0 if daemon.running and daemon.state != "frozen" else 1
 
 
 def logs(
@@ -157,7 +178,8 @@ def logs(
       ctxdb daemon logs
       ctxdb daemon logs -n 5 --follow
     """
-    from ctxdb.daemon.logs import lines_of, log_path
+    from ctxdb.daemon.logs import lines_of
+    from ctxdb.daemon_health import log_path
 
     path = log_path(load(ctx.db).db_path)
     if not path.exists():

@@ -9,12 +9,16 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from ctxdb.archive.archive_file import archive_path
+from ctxdb.archive.summary import ArchiveSummary, summarize
 from ctxdb.daemon.status_words import DaemonReport, daemon_report
 from ctxdb.errors import NoDatabase
 from ctxdb.formatting import counted, day_and_time
+from ctxdb.ingest.retention import Retention, find_at_risk
 from ctxdb.lock import current_writer
 from ctxdb.progress import human_bytes
 from ctxdb.store.connection import naming_damage, open_reader
+from ctxdb.store.erase import is_unerased
 from ctxdb.store.schema import unknown_steps
 
 if TYPE_CHECKING:
@@ -55,9 +59,15 @@ class DatabaseStatus:
     bad_lines: int = 0
     side_files: int = 0  # files beside the transcripts that were read: to-dos, plans, history ...
     side_files_unreadable: int = 0
+    secrets_masked: int = 0  # as lines were read
+    masking: bool = True  # secrets of new lines are masked
+    unerased: bool = False  # text that was masked or removed is still in the file
+    ignored_sessions: int = 0  # that were stored before their project was ignored
     last_read_at: str | None = None
     writer_pid: int | None = None
     daemon: DaemonReport | None = None
+    archive: ArchiveSummary | None = None
+    retention: Retention | None = None
     newer_schema: list[str] = field(default_factory=list)
     problems: list[dict[str, object]] = field(default_factory=list)
     # These are for people only, and not in as_dict().
@@ -67,7 +77,11 @@ class DatabaseStatus:
 
     def as_dict(self) -> dict[str, object]:
         """Return it as data with stable names."""
-        found = asdict(self) | {"daemon": self.daemon.as_dict() if self.daemon else None}
+        found = asdict(self) | {
+            "daemon": self.daemon.as_dict() if self.daemon else None,
+            "archive": self.archive.as_dict() if self.archive else None,
+            "retention": self.retention.as_dict() if self.retention else None,
+        }
         for name in ("more_problems", "more_side_problems", "repaired"):
             del found[name]
         return found
@@ -83,6 +97,8 @@ class DatabaseStatus:
                 yield f"Transcripts  {root}"
             if self.daemon is not None and self.daemon.running:
                 yield from self.daemon.lines()
+            if self.retention is not None:
+                yield from self.retention.lines()
             return
         yield f"Database     {self.database} ({human_bytes(self.bytes_on_disk)})"
         if self.newer_schema:
@@ -100,13 +116,29 @@ class DatabaseStatus:
         yield f"Transcripts  {self.files:,} files{kept}"
         if self.side_files:
             yield f"Beside them  {self.side_files:,} files (to-dos, plans, history, saved outputs)"
+        yield f"Masking      {self._masking()}"
         behind = human_bytes(self.bytes_behind) if self.bytes_behind else "nothing"
         yield f"Behind       {behind}; last read {day_and_time(self.last_read_at) or 'never'}"
+        if self.archive is not None:
+            yield self.archive.line
         if self.daemon is not None:
             yield from self.daemon.lines()
         if self.writer_pid is not None and not (self.daemon and self.daemon.running):
             yield f"Writer       process {self.writer_pid} is writing now"
+        if self.retention is not None:
+            yield from self.retention.lines()
+        if self.ignored_sessions:
+            yield f"Ignored      {_of_ignored_projects(self.ignored_sessions)}"
         yield from self._problem_lines()
+
+    def _masking(self) -> str:
+        """What is masked where."""
+        masked = f"{counted(self.secrets_masked, 'secret')} masked in the database"
+        if not self.masking:
+            masked = f"off (redact.enabled = false): new secrets are stored as they are; {masked}"
+        if self.unerased:
+            masked += "; old text is not yet erased: `ctxdb sync` does it"
+        return f"{masked}; the archive has the exact bytes"
 
     def _problem_lines(self) -> Iterator[str]:
         if self.bad_lines or self.files_unreadable or self.side_files_unreadable:
@@ -129,10 +161,36 @@ class DatabaseStatus:
             yield f"Repaired     {lines} had to be repaired ({', '.join(self.repaired)})"
 
 
+def _of_ignored_projects(count: int) -> str:
+    how = "stored from before; `ctxdb forget --project NAME` removes"
+    if count == 1:
+        return f"1 session of an ignored project is {how} it"
+    return f"{count:,} sessions of ignored projects are {how} them"
+
+
+def _ignored_sessions(conn: sqlite3.Connection, config: Config) -> int:
+    """Sessions that were stored before their project was ignored."""
+    from ctxdb.ingest.gate import Folders
+    from ctxdb.rules.ignoring import Ignore
+    from ctxdb.store.tombstones import Tombstones
+
+    folders = Folders(Ignore(config.settings["ignore"]), Tombstones(conn))
+    return sum(
+        sessions
+        for path, sessions in conn.execute(
+            "SELECT p.path, count(*) FROM projects p JOIN sessions s ON s.project_id = p.id"
+            " GROUP BY p.id"
+        )
+        if folders.are_ignored(path)
+    )
+
+
 def read_status(config: Config) -> DatabaseStatus:
     """Read the state of the database, and compare it with the sizes of the transcripts."""
     status = DatabaseStatus(str(config.db_path), exists=False, roots=list(config.roots))
+    status.masking = bool(config.settings["redact.enabled"])
     status.daemon = daemon_report(config.db_path)
+    status.retention = find_at_risk(config)
     writer = current_writer(config.db_path)
     status.writer_pid = writer.pid if writer else None
     try:
@@ -147,7 +205,10 @@ def read_status(config: Config) -> DatabaseStatus:
         status.newer_schema = unknown_steps(conn)
         if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'messages'").fetchone():
             _read_tables(conn, status)
+            if config.archive or archive_path(config.db_path).exists():
+                status.archive = summarize(config.db_path, conn)
             status.bytes_behind = _bytes_behind(conn, config)
+            status.ignored_sessions = _ignored_sessions(conn, config)
     return status
 
 
@@ -182,6 +243,9 @@ def _read_tables(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
     (found,) = conn.execute(f"SELECT count(*) FROM ingest_errors e WHERE {is_bad}").fetchone()
     status.more_problems = found - len(status.problems)
     _read_side_files(conn, status)
+    if conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_masked'").fetchone():
+        (status.secrets_masked,) = conn.execute("SELECT count(*) FROM _masked").fetchone()
+    status.unerased = is_unerased(conn)
     status.repaired = dict(
         conn.execute(
             f"SELECT e.reason, count(*) FROM ingest_errors e WHERE NOT {is_bad} GROUP BY 1"

@@ -52,13 +52,15 @@ class Option:
         at_least: int | None = None,
         is_folder: bool = False,
         complete: str = "",
+        completes_by_words: bool = False,
         default_text: str = "",
     ) -> None:
         """Declare an option.
 
         at_least: the smallest number allowed. is_folder: the value is a folder that must exist.
-        complete: the "module:function" that returns the completions for a shell. default_text: the
-        default as --help shows it, if the default itself is not clear.
+        complete: the "module:function" that returns the completions for a shell;
+        completes_by_words: it is also given the words before. default_text: the default as --help
+        shows it, if the default itself is not clear.
         """
         self.flags = flags
         self.help = help
@@ -66,6 +68,7 @@ class Option:
         self.at_least = at_least
         self.is_folder = is_folder
         self.complete = complete
+        self.completes_by_words = completes_by_words
         self.default_text = default_text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import sys
@@ -40,12 +41,20 @@ def demo(
       ctxdb --db /tmp/ctxdb-demo/demo.db query sessions_overview
       sqlite3 /tmp/ctxdb-demo/demo.db "select name, count(*) from tool_uses group by name"
     """
+    if ctx.db is not None:
+        raise UsageError("the demo makes its own database; leave out --db, or name a FOLDER")
+    db_path = make_demo(folder)
+    note("Try these:")
+    for question in ("query daily_usage", "query standup", "search queue", "show last"):
+        note(f"  {program_name()} --db {shlex.quote(str(db_path))} {question}")
+
+
+def make_demo(folder: Path | None = None) -> Path:
+    """Make the demo and show what it has; returns its database."""
     from ctxdb.cli.database_status import read_status
     from ctxdb.demo import write_demo
     from ctxdb.ingest.sync import sync as read_new_lines
 
-    if ctx.db is not None:
-        raise UsageError("the demo makes its own database; leave out --db, or name a FOLDER")
     base = (folder or data_dir() / "demo").absolute()
     today = datetime.now(UTC).date()
     _claim_demo_folder(base, today)
@@ -58,17 +67,17 @@ def demo(
         progress.finish()
     note(f"Invented transcripts of {lines} lines are in {base / 'projects'}")
     print_result(read_status(config), as_json=False)
-    program = _program()
-    note("Try these:")
-    for question in ("query daily_usage", "query standup", "search queue", "show last"):
-        note(f"  {program} --db {shlex.quote(str(config.db_path))} {question}")
+    return config.db_path
 
 
-def _program() -> str:
+def program_name() -> str:
     """The command that runs this program."""
     if shutil.which("ctxdb"):
         return "ctxdb"
-    if Path(sys.argv[0]).name == "__main__.py":
+    if Path(sys.argv[0]).suffix == ".py":  # python -m
+        beside = Path(sys.executable).parent / "ctxdb"
+        if beside.exists():
+            return shlex.quote(os.path.relpath(beside))
         return f"{shlex.quote(sys.executable)} -m ctxdb"
     return shlex.quote(sys.argv[0])
 

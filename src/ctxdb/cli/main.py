@@ -13,21 +13,23 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from ctxdb.cli import PAIR_FLAGS, with_default_command
+from ctxdb.cli import PAIR_FLAGS, refuse_unknown_command, with_default_command
 from ctxdb.cli.declare import join_pairs
 from ctxdb.cli.plain_command_line import parse_plain
 from ctxdb.errors import CtxdbError, UsageError, error_code, is_of_the_machine
 from ctxdb.escape import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 PIPE_CLOSED = 141  # not 1, which means a failure, or in verify a difference
 COMPLETION = "_CTXDB_COMPLETE"  # set when a shell asks for completions
 
 
-def main() -> NoReturn:
-    """Run the command line."""
+def main(run: Callable[[], int] | None = None) -> NoReturn:
+    """Run the command line, or another function in its place."""
+    if sys.platform == "win32":
+        fail("ctxdb runs on Linux and macOS; on Windows, install it in WSL")
     os.umask(0o077)  # every file that this process makes may hold transcripts
     _open_closed_streams()
     streams = (sys.stdout, sys.stderr)  # Typer may put something else in their place
@@ -35,7 +37,7 @@ def main() -> NoReturn:
         # A title may have characters that the terminal's encoding lacks: they are escaped.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = _run(sys.argv[1:])
+        code = run() if run else _run(sys.argv[1:])
         sys.stdout.flush()
     except CtxdbError as e:
         fail(str(e), e.exit_code, error_code(e))
@@ -52,6 +54,10 @@ def main() -> NoReturn:
     except OSError as e:
         fail(f"{e.filename}: {e.strerror}" if e.filename and e.strerror else str(e))
     except Exception as e:
+        from ctxdb.cli.explain import explain
+
+        if (reason := explain(e, sys.argv[1:])) is not None:
+            fail(str(reason), reason.exit_code, error_code(reason))
         if is_of_the_machine(e):
             fail(f"SQLite: {e}")
         raise
@@ -81,9 +87,16 @@ def _drop_unwritten(streams: Iterable[TextIO]) -> None:
 
 
 def _run(words: list[str]) -> int:
+    if not words and COMPLETION not in os.environ:
+        from ctxdb.cli.first_run import first_run, is_first_run
+
+        if is_first_run(words):
+            return first_run()
     command = None if COMPLETION in os.environ else parse_plain(words)
     if command is not None:
         return command.run()
+    if COMPLETION not in os.environ:
+        refuse_unknown_command(words)
     from ctxdb.cli.typer_app import app
 
     is_plain = not wants_json(words)  # else Typer raises what it would print

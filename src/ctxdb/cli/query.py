@@ -32,6 +32,8 @@ def query(
             "--param",
             metavar="NAME VALUE",
             help="A value for :NAME in the query. Repeatable.",
+            complete="ctxdb.query.complete:parameters",
+            completes_by_words=True,
         ),
     ] = None,
     since: Since = None,
@@ -62,11 +64,24 @@ def query(
     ] = None,
     sort: Annotated[
         str | None,
-        Option("--sort", metavar="COLUMN", help="Sort by this column; -COLUMN: largest first."),
+        Option(
+            "--sort",
+            metavar="COLUMN",
+            help="Sort by this column; -COLUMN: largest first.",
+            complete="ctxdb.query.complete:sort_columns",
+            completes_by_words=True,
+        ),
     ] = None,
     columns: Annotated[
         str | None,
-        Option("--columns", "-c", metavar="A,B,...", help="Only these columns, in this order."),
+        Option(
+            "--columns",
+            "-c",
+            metavar="A,B,...",
+            help="Only these columns, in this order.",
+            complete="ctxdb.query.complete:columns",
+            completes_by_words=True,
+        ),
     ] = None,
     format: Annotated[  # noqa: A002
         Format,
@@ -123,7 +138,8 @@ def query(
     from ctxdb.config import load
     from ctxdb.query.execute import NOTHING
     from ctxdb.query.present import answer
-    from ctxdb.query.statement import Ask
+    from ctxdb.query.statement import Ask, is_sql
+    from ctxdb.query.subject import check_name
 
     text = sys.stdin.read() if what == "-" else what
     if not text.strip():
@@ -143,6 +159,8 @@ def query(
     )
     config = load(ctx.db)
     if not no_sync:
+        if not is_sql(text):
+            check_name(text.replace("-", "_"), config.db_path)
         from ctxdb.query.fresh import freshen
 
         freshen(config, named=ctx.db is not None)

@@ -25,6 +25,10 @@ ClaudeDirs = Annotated[
         " the folders that hold the roots. Repeatable.",
     ),
 ]
+NoArchive = Annotated[
+    bool,
+    Option("--no-archive", help="Do not keep the exact bytes of what is read in the archive."),
+]
 AsJson = Annotated[bool, Option("--json", help="Print JSON with a stable shape.")]
 
 NoSync = Annotated[bool, Option("--no-sync", help="Do not read new lines first.")]

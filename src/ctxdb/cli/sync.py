@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from ctxdb.cli.declare import Context, Option
-from ctxdb.cli.shared_options import AsJson, ClaudeDirs, Roots
+from ctxdb.cli.shared_options import AsJson, ClaudeDirs, NoArchive, Roots
 from ctxdb.config import load
 from ctxdb.errors import LockHeld
 from ctxdb.output import note, print_result
 from ctxdb.progress import progress_on
+
+if TYPE_CHECKING:
+    from ctxdb.config import Config
+    from ctxdb.progress import Progress
 
 
 def sync(
@@ -21,6 +25,7 @@ def sync(
     wait: Annotated[
         bool, Option("--wait", help="Wait for another sync, or for a daemon to catch up.")
     ] = False,
+    no_archive: NoArchive = False,
     as_json: AsJson = False,
     quiet: Annotated[
         bool, Option("--quiet", "-q", help="Print nothing unless something is wrong.")
@@ -40,9 +45,11 @@ def sync(
     from ctxdb.ingest.sync import sync as read_new_lines
 
     config = load(ctx.db, root, claude_dirs=claude_dir)
+    config = config._replace(archive=config.archive and not no_archive)
     is_new = not config.db_path.exists()
     progress = progress_on(sys.stderr, quiet=quiet)
     try:
+        _rebuild_if_outdated(config, progress, quiet=quiet)
         result = read_new_lines(
             config, wait=wait, progress=progress, say=(lambda _: None) if quiet else note
         )
@@ -67,3 +74,28 @@ def sync(
             "Note: the database keeps what it has read, even after Claude Code deletes the"
             f" transcript (by default after 30 days). Only you can read it: {config.db_path}"
         )
+        if sys.stderr.isatty():
+            note(_what_is_masked(config))
+
+
+def _what_is_masked(config: Config) -> str:
+    if not config.settings["redact.enabled"]:
+        return "Secrets are stored as they are: redact.enabled is false in config.toml."
+    exact = " The archive keeps the exact bytes." if config.archive else ""
+    return f"Keys, tokens and passwords in it are masked: [redacted:...].{exact}"
+
+
+def _rebuild_if_outdated(config: Config, progress: Progress, *, quiet: bool) -> None:
+    """After an upgrade that changed what rows mean, derive all of them again first."""
+    from ctxdb.store.schema import is_outdated
+
+    if not is_outdated(config.db_path):
+        return
+    from ctxdb.lock import WriterLock
+    from ctxdb.rebuild.rebuild import rebuild_if_outdated
+
+    try:
+        with WriterLock(config.db_path):
+            rebuild_if_outdated(config, progress, (lambda _: None) if quiet else note)
+    except LockHeld:
+        return  # the other process does it, if it is of this version

@@ -6,6 +6,7 @@ It parses command lines that are not plain, prints help, reports mistakes and co
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Iterable  # Typer reads annotations
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,12 +69,21 @@ def ctxdb(
     ctx.obj = Context(db)
 
 
-def _completer(where: str) -> Callable[[str], Iterable[Any]]:
-    def complete(incomplete: str) -> list[Any]:  # Typer reads this annotation
+def _completer(where: str, *, with_words: bool) -> Callable[..., Iterable[Any]]:
+    """A function for Typer, which reads its annotations: completions for what is typed so far."""
+
+    def complete(incomplete: str) -> list[Any]:
         found: Any = load(where)
         return list(found(incomplete))
 
-    return complete
+    def complete_with_words(incomplete: str) -> list[Any]:
+        found: Any = load(where)
+        # The context has no values yet while an option waits for its own; the shell's words are
+        # in one of these.
+        line = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+        return list(found(incomplete, line.split()))
+
+    return complete_with_words if with_words else complete
 
 
 def _for_typer(one: Parameter) -> inspect.Parameter:
@@ -87,7 +97,8 @@ def _for_typer(one: Parameter) -> inspect.Parameter:
         "show_default": False,
     }
     if declared.complete:
-        more["autocompletion"] = _completer(declared.complete)
+        with_words = isinstance(declared, Option) and declared.completes_by_words
+        more["autocompletion"] = _completer(declared.complete, with_words=with_words)
     made: Any
     if isinstance(declared, Argument):
         made = typer.Argument(**more)

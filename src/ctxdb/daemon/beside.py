@@ -15,11 +15,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ctxdb.claude.side_contents import FOLDERS, HISTORY_NAME
+from ctxdb.ingest.masked_line import SHIPPED, reading_of
 from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.side_files import SideReport, read_side_files
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from ctxdb.privacy.masking import Masker
 
 PAUSE_SECONDS = 0.5  # at least, between two looks
 PAUSE_SHARE = 1 / 50  # of a core, at most
@@ -32,6 +35,7 @@ class Beside:
     """Reads the files beside the transcripts when there may be something new."""
 
     claude_dirs: Sequence[str] = ()
+    masker: Masker | None = SHIPPED
     is_wanted: bool = True
     not_before: float = 0.0
     seen: Look = field(default_factory=list)
@@ -54,7 +58,8 @@ class Beside:
     def read(self, conn: sqlite3.Connection) -> SideReport:
         """Read what is new."""
         began = time.monotonic()
-        report = read_side_files(conn, self.claude_dirs, utc_now())
+        reading = reading_of(conn, self.masker)
+        report = read_side_files(conn, self.claude_dirs, utc_now(), reading)
         self.is_wanted = False
         ended = time.monotonic()
         self.not_before = ended + max(PAUSE_SECONDS, (ended - began) / PAUSE_SHARE)

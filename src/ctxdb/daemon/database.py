@@ -10,11 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ctxdb.errors import CtxdbError
+from ctxdb.errors import ConfigError, CtxdbError
+from ctxdb.ingest.gate import set_patterns
+from ctxdb.settings import read_settings
 from ctxdb.store import fulltext
 from ctxdb.store.connection import naming_damage, open_writer, write_transaction
 from ctxdb.store.schema import prepare
@@ -66,8 +69,13 @@ def trouble_of(error: BaseException) -> Trouble:
 class Database:
     """The one connection that writes, and the file it was opened on."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, ignore: Sequence[str] = (), settings_path: Path | None = None
+    ) -> None:
         self.path = path
+        self.ignore = ignore  # patterns of projects that are left out
+        self.settings_path = settings_path  # may get other patterns while this runs
+        self._settings = None if settings_path is None else _look(settings_path)
         self.wal = path.with_name(path.name + "-wal")
         self._conn: sqlite3.Connection | None = None
         self._file: Identity | None = None
@@ -97,6 +105,7 @@ class Database:
             conn = open_writer(self.path, wait=BUSY_SECONDS)
             try:
                 prepare(conn, self.path)
+                set_patterns(conn, self.ignore)
                 fulltext.merge_again(conn)  # a killed sync may have left merging off
                 self._schema = _counter(conn, "schema_version")
                 self._others = _counter(conn, "data_version")
@@ -107,6 +116,16 @@ class Database:
         self._file = _identity(self.path)
         self._log = None
         self.note()
+
+    def follow_settings(self) -> None:
+        """Take over the patterns of config.toml if the file has changed."""
+        if self.settings_path is None or _look(self.settings_path) == self._settings:
+            return
+        self._settings = _look(self.settings_path)
+        with suppress(ConfigError):  # what was there before holds until it is mended
+            self.ignore = read_settings(self.settings_path).get("ignore", ())
+            set_patterns(self.conn, self.ignore)
+            self.note()
 
     def note(self) -> None:
         """Remember how the files look after this connection has written."""

@@ -60,13 +60,17 @@ class Heartbeat:
             moved = old is None or (old.state, old.mode) != (self.health.state, self.health.mode)
             due = waited >= self.health.beat_seconds > 0
             is_known = not self.health.differs(old)
+            path = beats.health_path(self.db_path)
+            if not moved and due and is_known and beats.touch(path):
+                self._wrote_at = now
+                return
             if not moved and not due and (is_known or waited < WRITE_SECONDS):
                 return
         self._wrote_at = now
         self.health.written, self.health.written_at = time.time(), utc_now()
         # Asked each time: the runtime folder goes when the user logs out, and comes back.
-        in_runtime = beats.runtime_dir() is not None  # in memory, not on disk
-        self.health.beat_seconds = beats.BEAT_SECONDS if in_runtime else 0.0
+        self.health.is_on_disk = beats.runtime_dir() is None
+        self.health.beat_seconds = beats.BEAT_SECONDS
         self._wrote = self._copy()
         path = beats.health_path(self.db_path)
         try:

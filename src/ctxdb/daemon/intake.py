@@ -27,10 +27,12 @@ from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.daemon_health import Health
 from ctxdb.errors import CtxdbError, NewerSchema, OldDatabase, is_of_the_machine
 from ctxdb.files.walk import Scan
+from ctxdb.ingest.erasing import erase, is_unfinished
 from ctxdb.ingest.plan import utc_now
 from ctxdb.store.file_stats import load_stats
 
 if TYPE_CHECKING:
+    from ctxdb.archive.add import Added
     from ctxdb.files.walk import KnownStats
 
 FIRST_WAIT_SECONDS = 0.05
@@ -141,12 +143,25 @@ class Intake:
 
     def add_to_archive(self) -> None:
         """Archive what was read. If that fails, lines are stored all the same."""
+        self._archive(self.archiver.add)
+
+    def tidy_archive(self) -> None:
+        """Make the archive smaller: no line has come for a while."""
+        self._archive(self.archiver.tidy)
+
+    def _archive(self, do: Callable[[sqlite3.Connection], Added | None]) -> None:
         try:
-            added = self.archiver.add(self.database.conn)
-            for problem in added.problems if added else ():
-                self.log.trouble(f"archive {problem}", f"cannot archive {problem}")
+            if why := self.archiver.failure_of_sealing():
+                self.log.trouble("seal", f"cannot make the archive smaller: {why}")
+            added = do(self.database.conn)
         except (sqlite3.Error, CtxdbError, OSError) as e:
-            self.log.trouble("archive", f"cannot write the archive: {e}")
+            self.health.archive_problem = f"cannot write the archive: {e}"
+            self.log.trouble("archive", self.health.archive_problem)
+            return
+        for problem in added.problems if added else ():
+            self.log.trouble(f"archive {problem}", f"cannot archive {problem}")
+        self.health.archive_problem = ""
+        self.log.over("archive", "the archive can be written to again")
 
     def check(self) -> None:
         """Check that the database is still the one that was opened."""
@@ -169,6 +184,7 @@ class Intake:
             if changed is None and self.database.has_other_steps():
                 changed = "another version of ctxdb has changed the database's schema"
             if changed is None:
+                self.database.follow_settings()
                 return True
             self.log.say(f"{changed}; opening what is there now")
             self._note_error(changed)
@@ -180,7 +196,7 @@ class Intake:
         return False
 
     def _find(self, found: Scan) -> None:
-        part = Slice(self.database.conn)
+        part = self.make_slice(self.database.conn, Limits())
         files = part.find(found)
         self.database.note()
         self.found = None
@@ -242,7 +258,7 @@ class Intake:
         now = time.monotonic()
         self.wrote()
         self.beside.is_wanted = True  # to-dos and saved outputs come with lines
-        self.archiver.is_wanted = True
+        self.archiver.lines_came(now)
         health.lines += lines
         health.bytes += size
         health.slices += 1
@@ -322,6 +338,7 @@ class Intake:
         if not self.database.is_open or self.database.changed() is not None:
             self.check()
             return
+        self._finish_erasing()
         size = self.database.wal_bytes()
         why = self.database.checkpoint(truncate=size >= WAL_TRUNCATE_BYTES) if size else ""
         left = self.health.wal_bytes = self.database.wal_bytes()
@@ -332,6 +349,15 @@ class Intake:
             self._note_error(text)
         if left >= WAL_BYTES and why:
             self.wrote()  # try again
+
+    def _finish_erasing(self) -> None:
+        """Erase what is left of forgotten sessions, if a reader has held that up."""
+        try:
+            if is_unfinished(self.database.conn):
+                erase(self.database.path, self.database.conn, utc_now(), wait=0.0)
+                self.database.note()
+        except (sqlite3.Error, CtxdbError, OSError) as e:
+            self.log.trouble("erasing", f"what was forgotten is not erased yet: {e}")
 
     def wrote(self) -> None:
         """Note that something was stored: a checkpoint must move it from the -wal."""

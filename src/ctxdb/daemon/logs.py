@@ -6,7 +6,6 @@ log must not fill the rest of it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -21,14 +20,6 @@ MAX_BYTES = 1 << 20
 KEPT = 2  # older logs
 QUIET_SECONDS = 30.0
 FOLLOW_SECONDS = 0.3
-
-
-def log_path(db_path: Path) -> Path:
-    """The log file of that database's daemon."""
-    value = os.environ.get("XDG_STATE_HOME", "")
-    state = Path(value) if value.startswith("/") else Path("~/.local/state").expanduser()
-    name = hashlib.blake2b(os.path.realpath(db_path).encode(errors="surrogateescape"))
-    return state / "ctxdb" / f"{db_path.stem}-{name.hexdigest()[:8]}.log"
 
 
 def lines_of(path: Path, count: int, *, follow: bool) -> Iterator[str]:

@@ -85,11 +85,14 @@ class Loop:
         self._heed(self.hints.take(), now)
         self._look(now)
         if self.intake.has_work and now >= self.intake.retry_at:
+            self.intake.archiver.stop_sealing()
             self.intake.step()
         if self._is_free(now) and self.intake.beside.is_due(now):
             self.intake.read_beside()
         if self._is_free(now) and self.intake.archiver.is_due(now):
             self.intake.add_to_archive()
+        if self._is_free(now) and self.intake.archiver.is_idle(now):
+            self.intake.tidy_archive()
         if now > self._checkpoint_at():
             self.intake.checkpoint()
         if self.intake.wants_walk and not self.intake.trouble:
@@ -115,8 +118,7 @@ class Loop:
         elif self.intake.has_looked:
             if self.intake.beside.is_wanted:
                 times.append(self.intake.beside.not_before)
-            if self.intake.archiver.db_path and self.intake.archiver.is_wanted:
-                times.append(self.intake.archiver.not_before)
+            times.append(self.intake.archiver.next_at)
         if self.rearm_at is not None:
             times.append(self.rearm_at)
         times += [self.intake.retry_file_at, self._checkpoint_at()]

@@ -7,14 +7,17 @@ import json
 import os
 import signal
 import sqlite3
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctxdb import __version__
 from ctxdb import daemon_health as beats
+from ctxdb.config import config_file
 from ctxdb.daemon.archiver import Archiver
 from ctxdb.daemon.beside import Beside
 from ctxdb.daemon.database import Database, Outdated, trouble_of
@@ -23,15 +26,21 @@ from ctxdb.daemon.hints import Hints, Wakeup
 from ctxdb.daemon.intake import Intake
 from ctxdb.daemon.loop import Loop
 from ctxdb.daemon.notify import Notifier
+from ctxdb.daemon.pusher import pusher_for
 from ctxdb.daemon.rescan import Rescan
+from ctxdb.daemon.slice import Slice
+from ctxdb.daemon.status_words import DaemonReport
 from ctxdb.daemon.watch import Watcher
 from ctxdb.daemon_health import Health
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, OldDatabase
 from ctxdb.ingest.first_sync import remove_unfinished
 from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.sync import replace_old_database
-from ctxdb.lock import WriterLock
+from ctxdb.lock import WAKE_SIGNAL, WriterLock, wanted_by, wanted_path
 from ctxdb.memory import give_back
+from ctxdb.privacy.rule_settings import masker_of
+from ctxdb.store.integrity import check_if_due
+from ctxdb.store.schema import is_outdated
 from ctxdb.store.version import fingerprint
 
 if TYPE_CHECKING:
@@ -44,6 +53,10 @@ LOCK_SECONDS = 0.25  # between two tries for the lock
 MOST_SECONDS = 60.0  # between two rounds
 MAX_FAILURES = 20  # in a row
 INTERRUPTED = 130
+# Signals by which the system ends a service: it ends as after SIGTERM, but with exit code 1.
+ENDING = ("SIGQUIT", "SIGXCPU", "SIGPWR")
+# Timers and others that mean nothing here; without a handler they would kill the daemon.
+IGNORED = ("SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGSTKFLT")
 
 
 class _Stopped(BaseException):
@@ -89,6 +102,8 @@ class Daemon:
         self.wakeup = Wakeup()
         self.stop_signal = 0
         self.rescan_asked = False
+        self.report_asked = False
+        self.failed = ""  # why it ends, if that is not as it was asked to
         self.notifier = Notifier()
         pid = os.getpid()
         self.health = Health(
@@ -99,14 +114,19 @@ class Daemon:
             roots=list(config.roots),
             given_roots=given_roots,
             started_at=utc_now(),
+            archive=config.archive,
         )
         self.lock = WriterLock(config.db_path, role="daemon")
-        self.database = Database(config.db_path)
+        self.wanted = wanted_path(config.db_path)
+        self.database = Database(config.db_path, config.settings["ignore"], config_file())
         self.hints = Hints(self.wakeup)
         self.rescan = Rescan(config.roots)
         self.intake = Intake(self.database, self.rescan, self.health, log)
-        self.intake.beside = Beside(config.claude_dirs)
+        masker = masker_of(config.settings)
+        self.intake.make_slice = partial(Slice, masker=masker)
+        self.intake.beside = Beside(config.claude_dirs, masker)
         self.intake.archiver = Archiver(config.db_path if config.archive else None)
+        self.pusher = pusher_for(config)
         self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
         self._kept_mode = ""
         self.heartbeat = Heartbeat(self.health, config.db_path, self.notifier, log)
@@ -124,6 +144,17 @@ class Daemon:
             os._exit(INTERRUPTED)  # asked twice: SQLite rolls a half-written slice back
         self.stop(number)
 
+    def _on_limit(self, number: int, _frame: FrameType | None) -> None:
+        self.failed = f"told to end by {signal.Signals(number).name}"
+        self.stop(number)
+
+    def _on_report(self, _number: int, _frame: FrameType | None) -> None:
+        self.report_asked = True
+        self.wakeup.set()
+
+    def _on_nothing(self, _number: int, _frame: FrameType | None) -> None:
+        """Do nothing. A handler, not SIG_IGN: a process that this one starts has the default."""
+
     def _on_rescan(self, _number: int, _frame: FrameType | None) -> None:
         self.rescan_asked = True
         self.wakeup.set()
@@ -134,6 +165,14 @@ class Daemon:
         # If SIGHUP is ignored (nohup), the daemon must outlive its terminal.
         stays = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or not self.on_terminal
         signal.signal(signal.SIGHUP, self._on_rescan if stays else self._on_stop)
+        signal.signal(signal.SIGUSR1, self._on_report)
+        for name in ENDING:
+            if number := getattr(signal, name, None):
+                signal.signal(number, self._on_limit)
+        for name in IGNORED:
+            if number := getattr(signal, name, None):
+                signal.signal(number, self._on_nothing)
+        signal.signal(WAKE_SIGNAL, lambda _number, _frame: self.wakeup.set())
         signal.set_wakeup_fd(self.wakeup.fd, warn_on_full_buffer=False)
 
     # -- from start to end ---------------------------------------------------------------------
@@ -148,7 +187,7 @@ class Daemon:
             self.heartbeat.beat(force=True)
             if self._open():
                 self._watch(ready)
-            self.health.why = ""  # it was told to end; what it waited for is not the reason
+            self.health.why = self.failed  # what it waited for is not the reason
         except BaseException as e:
             self.health.why = str(e) if isinstance(e, CtxdbError) else type(e).__name__
             raise
@@ -157,6 +196,8 @@ class Daemon:
         return self._exit_code()
 
     def _exit_code(self) -> int:
+        if self.failed:
+            return 1
         return INTERRUPTED if self.stop_signal == signal.SIGINT else 0
 
     def _acquire(self) -> bool:
@@ -188,11 +229,38 @@ class Daemon:
                 self.heartbeat.beat(force=True)
                 return
 
+    def _lend_lock(self) -> None:
+        """Let another command of ctxdb write, such as `forget`, and go on when it is done."""
+        self.log.say("another command needs the database; waiting for it")
+        self._say_state("waiting", "another command of ctxdb is writing")
+        self.database.drop()
+        self.heartbeat.beat(force=True)
+        self.lock.release()
+        while not self.stop_signal and wanted_by(self.wanted) is not None:
+            self.heartbeat.ping()
+            self.wakeup.wait(LOCK_SECONDS)
+        # What is known of errors may name a file that was forgotten.
+        self.health.last_error = self.health.last_error_at = None
+        self.log.told.clear()
+        while not self.stop_signal:
+            try:
+                self.lock.acquire()
+            except CtxdbError as e:
+                self.log.trouble("lock", f"waiting: {e}")
+                self.heartbeat.ping()
+                self.wakeup.wait(LOCK_SECONDS)
+            else:
+                self.loop.rescan_now()
+                self.heartbeat.beat(force=True)
+                return
+
     def _open(self) -> bool:
         """Open the database. Wait while it is locked; raise anything that the user must repair."""
         while not self.stop_signal:
             try:
+                self._check()
                 replace_old_database(self.config, _SignsOfLife(self))
+                self._rebuild_if_outdated()
                 self.database.open()
             except _Stopped:
                 return False
@@ -207,6 +275,18 @@ class Daemon:
             else:
                 return True
         return False
+
+    def _check(self) -> None:
+        """Look for damage, if it is time to."""
+        if self.config.db_path.exists():
+            check_if_due(self.config.db_path, after_crash=self.lock.is_after_crash)
+
+    def _rebuild_if_outdated(self) -> None:
+        """After an upgrade that changed what rows mean, derive all of them again."""
+        if is_outdated(self.config.db_path):
+            from ctxdb.rebuild.rebuild import rebuild_if_outdated  # needed once, if ever
+
+            rebuild_if_outdated(self.config, _SignsOfLife(self), self.log.say)
 
     def _watch(self, ready: Callable[[], None]) -> None:
         self.loop.start()
@@ -223,6 +303,9 @@ class Daemon:
             if not self.lock.is_kept:
                 self._regain_lock()
                 continue
+            if wanted_by(self.wanted) is not None:
+                self._lend_lock()
+                continue
             try:
                 self.loop.once(min(MOST_SECONDS, self.heartbeat.seconds_left()))
                 failures = 0
@@ -237,8 +320,17 @@ class Daemon:
                 self.rescan_asked = False
                 self.log.say("told to look at everything")
                 self.loop.rescan_now()
+            self.pusher.look(time.monotonic(), self.log)
             self._note_state()
-            self.heartbeat.beat()
+            self.heartbeat.beat(force=self.report_asked)
+            if self.report_asked:
+                self.report_asked = False
+                self._report()
+
+    def _report(self) -> None:
+        """Write what `ctxdb daemon status` shows to the log."""
+        for line in DaemonReport(self.health, running=True).lines():
+            self.log.say(line.strip())
 
     def _survive(self, error: Exception, failures: int) -> None:
         """Go on after a bug in ctxdb: the next walk compares everything again."""
@@ -257,7 +349,9 @@ class Daemon:
         """Close everything, and write that the daemon has stopped."""
         with suppress(OSError):
             self.notifier.send("STOPPING=1")
+        self.intake.archiver.stop_sealing()
         self.loop.watcher.disarm()
+        self.pusher.end()
         if self.lock.is_kept and self.database.is_open and self.database.changed() is None:
             self._say_state("stopped", self.health.why)
             self._keep_state()

@@ -12,8 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from ctxdb.daemon.logs import log_path
-from ctxdb.daemon_health import process_started
+from ctxdb.daemon_health import log_path, process_started
 from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.lock import current_writer, holds_lock
 
@@ -44,7 +43,9 @@ def command_line(
     return words
 
 
-def start(db_path: Path, roots: list[str], claude_dirs: Iterable[str] = ()) -> int:
+def start(
+    db_path: Path, roots: list[str], claude_dirs: Iterable[str] = (), *, archive: bool = True
+) -> int:
     """Start a daemon that outlives this terminal; return its pid once it is ready."""
     writer = current_writer(db_path)
     if writer is not None:
@@ -56,7 +57,8 @@ def start(db_path: Path, roots: list[str], claude_dirs: Iterable[str] = ()) -> i
     sys.stderr.flush()
     child = os.fork()
     if child == 0:
-        _detach(command_line(db_path, roots, claude_dirs=claude_dirs), theirs, log)
+        more = () if archive else ("--no-archive",)
+        _detach(command_line(db_path, roots, *more, claude_dirs=claude_dirs), theirs, log)
     os.close(theirs)
     with suppress(ChildProcessError):  # SIGCHLD is ignored, as in the parent process
         os.waitpid(child, 0)
@@ -145,11 +147,12 @@ def stop(db_path: Path) -> int | None:
     writer = current_writer(db_path)
     if writer is None:
         return None
-    if not writer.version.endswith(" daemon"):
+    if not writer.is_daemon:
         raise CtxdbError(f"process {writer.pid} is writing to {db_path}, but it is no daemon")
     began = process_started(writer.pid)
     try:
         os.kill(writer.pid, signal.SIGTERM)
+        os.kill(writer.pid, signal.SIGCONT)  # a stopped process must go on to end
     except ProcessLookupError:
         return writer.pid
     except PermissionError as e:

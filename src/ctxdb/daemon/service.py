@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ctxdb.config import config_file, data_dir
-from ctxdb.daemon.logs import log_path
 from ctxdb.daemon.process import command_line
+from ctxdb.daemon_health import log_path
 from ctxdb.errors import CtxdbError
 
 # Variables that the daemon uses, if they are set when it is installed.

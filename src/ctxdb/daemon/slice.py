@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ctxdb.files.identity import NotRegular
 from ctxdb.files.walk import FoundFile, Scan, text_of
 from ctxdb.ingest.huge_line import read_announced
+from ctxdb.ingest.masked_line import SHIPPED, reading_of
 from ctxdb.ingest.plan import FileChanges, Work, differs, inodes_of, may_be_edited, utc_now
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.run import FileLoop, Policy, no_readers
@@ -21,6 +22,8 @@ from ctxdb.store.connection import write_transaction
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from ctxdb.privacy.masking import Masker
 
 SLICE_BYTES = 4 << 20  # stored in well under a second
 SLICE_SECONDS = 0.25
@@ -44,12 +47,18 @@ class Limits:
 class Slice:
     """Reads what is new in some files."""
 
-    def __init__(self, conn: sqlite3.Connection, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        limits: Limits | None = None,
+        masker: Masker | None = SHIPPED,
+    ) -> None:
         self.conn = conn
         self.limits = limits or Limits()
         self.report = SyncReport()
         self.now = utc_now()
-        self.changes = FileChanges(conn, self.report, self.now, NullProgress())
+        reading = reading_of(conn, masker)
+        self.changes = FileChanges(conn, self.report, self.now, NullProgress(), reading)
         policy = Policy(
             start_readers=no_readers,
             read_huge_line=read_announced,
@@ -57,7 +66,7 @@ class Slice:
             is_enough=self.limits.are_reached,
             tries_each_alone=False,  # the intake does that
         )
-        self.loop = FileLoop(conn, self.report, self.now, policy, NullProgress())
+        self.loop = FileLoop(conn, self.report, self.now, policy, NullProgress(), reading)
         self.unreached: list[str] = []  # paths that were left for another slice
 
     @property

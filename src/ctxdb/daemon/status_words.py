@@ -16,6 +16,7 @@ STATES = {
     "watching": "watching",
     "blocked": "blocked by another writer",
     "waiting": "waiting",
+    "frozen": "frozen",
 }
 SHOWN_UNREADABLE = 4
 SHOWN_WAL_BYTES = 64 << 20
@@ -35,9 +36,11 @@ class DaemonReport:
 
     @property
     def state(self) -> str:
-        """The last state that it wrote; killed if it ended without writing that it stopped."""
+        """One of STATES, stopped, killed (it ended without writing that it stopped) or none."""
         if self.health is None:
-            return "stopped"
+            return "none"
+        if self.running and self.health.is_frozen:
+            return "frozen"
         if self.running or self.health.state == "stopped":
             return self.health.state
         return "killed"
@@ -57,6 +60,9 @@ class DaemonReport:
                 )
             yield f"Daemon       not running: {how}; `ctxdb daemon start` starts it"
             return
+        if self.state == "frozen":
+            yield f"Daemon       frozen: {health.frozen_text}"
+            return
         yield from _running(health)
 
 
@@ -65,8 +71,6 @@ def _running(health: Health) -> Iterator[str]:
     since = f" since {_at(health.since)}" if health.state in ("blocked", "waiting") else ""
     why = f": {health.why}" if health.why else ""
     yield f"Daemon       {state}{since}{why} (process {health.pid})"
-    if health.is_late:
-        yield f"             no sign of life since {_at(health.written_at)}: it may hang"
     yield f"             {health.mode} mode" + (
         f": {health.mode_reason}" if health.mode_reason else f", {health.watches:,} folders watched"
     )
@@ -87,6 +91,8 @@ def _running(health: Health) -> Iterator[str]:
     if health.wal_bytes >= SHOWN_WAL_BYTES:
         reason = f": {health.wal_reason}" if health.wal_reason else ""
         yield f"             the -wal is {human_bytes(health.wal_bytes)}{reason}"
+    if health.archive_problem:
+        yield f"             {health.archive_problem}; lines are stored all the same"
     if health.last_error:
         at = f" at {_at(health.last_error_at)}" if health.last_error_at else ""
         yield f"             last error{at}: {health.last_error}"

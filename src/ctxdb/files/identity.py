@@ -16,11 +16,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import blake2b
 
 from ctxdb.files.walk import FoundFile, numbers_of
+
+# Opens the bytes of a path for reading: `open_regular`, or what has them if the file is gone.
+Opener = Callable[[str | bytes], int]
 
 HEAD_BYTES = 1024
 TAIL_BYTES = 256
@@ -80,10 +84,15 @@ def mark_of(fd: int, offset: int, start: int = 0) -> bytes:
     Both lengths follow from the offset, so a file that ends too early gives another mark. With a
     ``start`` the mark is of the bytes from there on, and differs from that of any other start.
     """
+    return mark_by(lambda length, at: pread(fd, length, at), offset, start)
+
+
+def mark_by(read: Callable[[int, int], bytes], offset: int, start: int = 0) -> bytes:
+    """The same for bytes that a function reads: so many, from there on."""
     digest = blake2b(b"%d" % start if start else b"", digest_size=MARK_BYTES)
-    digest.update(pread(fd, min(HEAD_BYTES, offset - start), start))
+    digest.update(read(min(HEAD_BYTES, offset - start), start))
     tail = min(TAIL_BYTES, offset - start)
-    digest.update(pread(fd, tail, offset - tail))
+    digest.update(read(tail, offset - tail))
     return digest.digest()
 
 

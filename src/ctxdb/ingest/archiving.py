@@ -1,7 +1,7 @@
 """Adding to the archive what the database has read: after the rows, and apart from them.
 
 The archive notes up to which time of reading it has looked. So a sync looks only at files that were
-read since, and at those whose unfinished last line was waiting. If archiving fails (a full disk, a
+read since, and at those that end with an unfinished line. If archiving fails (a full disk, a
 damaged archive), indexing goes on and the archive catches up later.
 """
 
@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ctxdb.archive.add import BESIDE, HISTORY, TRANSCRIPT, Added, Source, add_files
-from ctxdb.archive.archive_file import archive_path, open_archive
-from ctxdb.archive.seal import SEAL_BYTES, merge_frames, seal_projects
+from ctxdb.archive.archive_file import archive_path, open_archive, open_archive_to_read
+from ctxdb.archive.merge import merge_frames
+from ctxdb.archive.seal import SEAL_BYTES, seal_projects
 from ctxdb.claude.side_contents import HISTORY_NAME
 from ctxdb.claude.sidecars import INDEX_NAME, meta_path
 from ctxdb.errors import ArchiveError
+from ctxdb.ingest.gate import HistoryGate
 
 FILES_AT_ONCE = 50  # between two notes of how far it has come
 _READ_UP_TO = "read_up_to"  # a key of `meta` in the archive: the last `last_read_at` it has seen
 _TRANSCRIPTS = (
     "SELECT f.path, b.path_bytes, coalesce(b.root, '/'), f.session_id, f.agent_id, f.last_read_at"
     " FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
-    " WHERE f.state <> 'missing' AND f.last_read_at >= ? ORDER BY f.id"
+    " WHERE f.state <> 'missing' AND (f.last_read_at >= ? OR f.size > f.\"offset\") ORDER BY f.id"
 )
 _SIDE_FILES = (
     "SELECT path, path_bytes, NULL, session_id, NULL, read_at FROM _side_files"
@@ -74,16 +76,39 @@ def _archive_since(
         *map(_ReadFile._make, conn.execute(_SIDE_FILES, (since,))),
     ]
     files.sort(key=lambda file: file.read_at or "")
-    added = add_files(archive, _waiting(archive), now)
+    gate = HistoryGate(conn)
+    added = add_files(archive, _waiting(archive, gate), now, most_bytes=most_bytes)
     for start in range(0, len(files), FILES_AT_ONCE):
-        some = files[start : start + FILES_AT_ONCE]
-        added.add(add_files(archive, _sources(some, roots), now))
-        last = max(file.read_at or "" for file in some)
-        archive.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_READ_UP_TO, last))
-        if most_bytes is not None and added.bytes >= most_bytes:
-            added.is_complete = start + FILES_AT_ONCE >= len(files)
+        if not added.is_complete:
             break
+        some = files[start : start + FILES_AT_ONCE]
+        left = None if most_bytes is None else max(most_bytes - added.bytes, 1)
+        part = add_files(archive, _sources(some, roots, gate), now, most_bytes=left)
+        added.add(part)
+        last = max(file.read_at or "" for file in some)
+        if part.is_complete and last > since:
+            since = last
+            archive.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_READ_UP_TO, last))
     return added
+
+
+def is_behind(db_path: Path, conn: sqlite3.Connection) -> bool:
+    """Whether something was read that is not archived, or a file ends with an unfinished line."""
+    archive = open_archive_to_read(db_path)
+    if archive is None:
+        return True
+    with closing(archive):
+        waits = archive.execute("SELECT 1 FROM files WHERE has_all = 0 LIMIT 1").fetchone()
+        row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
+    (since,) = row or ("",)
+    (read_at,) = conn.execute(
+        "SELECT max(coalesce((SELECT max(last_read_at) FROM source_files), ''),"
+        " coalesce((SELECT max(read_at) FROM _side_files), ''))"
+    ).fetchone()
+    if read_at > since:
+        return True
+    unfinished = "SELECT 1 FROM source_files WHERE state <> 'missing' AND size > \"offset\" LIMIT 1"
+    return bool(waits or conn.execute(unfinished).fetchone())
 
 
 def archive_all(db_path: Path, conn: sqlite3.Connection, now: str) -> Added:
@@ -100,23 +125,28 @@ def seal(db_path: Path, now: str, *, quiet_since: str, smallest: int = SEAL_BYTE
         return seal_projects(archive, now, quiet_since=quiet_since, smallest=smallest)
 
 
-def _waiting(archive: sqlite3.Connection) -> Iterator[Source]:
+def _waiting(archive: sqlite3.Connection, gate: HistoryGate) -> Iterator[Source]:
     """Files of which the last bytes are not archived."""
     rows = archive.execute(
         "SELECT path, path_bytes, root, kind, session_id FROM files f WHERE has_all = 0"
         " AND generation = (SELECT max(generation) FROM files n WHERE n.path = f.path)"
     ).fetchall()
     for path, path_bytes, root, kind, session_id in rows:
-        yield Source(os.fsdecode(path_bytes or path), root, kind, session_id)
+        found = os.fsdecode(path_bytes or path)
+        if os.path.basename(found) == INDEX_NAME and gate.is_named_in(found):
+            continue
+        leaves_out = gate.line_filter if kind == HISTORY else None
+        yield Source(found, root, kind, session_id, leaves_out)
 
 
-def _sources(files: Iterable[_ReadFile], roots: list[str]) -> Iterator[Source]:
+def _sources(files: Iterable[_ReadFile], roots: list[str], gate: HistoryGate) -> Iterator[Source]:
     folders: set[str] = set()
     for file in files:
         path = file.open_path
         if file.root is None:  # beside the transcripts
-            kind = HISTORY if os.path.basename(path) == HISTORY_NAME else BESIDE
-            yield Source(path, _root_of(path, roots), kind, file.session_id)
+            is_history = os.path.basename(path) == HISTORY_NAME
+            kind, leaves_out = (HISTORY, gate.line_filter) if is_history else (BESIDE, None)
+            yield Source(path, _root_of(path, roots), kind, file.session_id, leaves_out)
             continue
         yield Source(path, file.root, TRANSCRIPT, file.session_id)
         if file.agent_id is not None:
@@ -124,7 +154,8 @@ def _sources(files: Iterable[_ReadFile], roots: list[str]) -> Iterator[Source]:
                 yield Source(meta, file.root, BESIDE, file.session_id)
         elif (folder := os.path.dirname(path)) not in folders:
             folders.add(folder)
-            if os.path.lexists(index := os.path.join(folder, INDEX_NAME)):
+            index = os.path.join(folder, INDEX_NAME)
+            if os.path.lexists(index) and not gate.is_named_in(index):
                 yield Source(index, file.root, BESIDE, None)
 
 

@@ -33,6 +33,16 @@ from ctxdb.settle.touched import Touched
 from ctxdb.settle.turn_starts import TurnStarts
 from ctxdb.settle.turn_times import settle_times
 from ctxdb.store import source_files
+from ctxdb.store.changes import stamp
+from ctxdb.store.lookup import first_column, look_up
+from ctxdb.store.masked_places import add_places_of
+from ctxdb.store.tombstones import Tombstones
+
+_OF_TURNS = "SELECT DISTINCT t.session_id FROM j CROSS JOIN turns t ON t.id = j.value"
+_OF_MESSAGES = "SELECT DISTINCT m.session_id FROM j CROSS JOIN messages m ON m.id = j.value"
+_OF_FILES = (
+    "SELECT DISTINCT f.session_id FROM j CROSS JOIN _session_files f ON f.source_file_id = j.value"
+)
 
 Reread = Callable[[sqlite3.Connection, int, int, int], Message | None]
 
@@ -63,6 +73,11 @@ class Batch:
         summaries are of (`settle_summaries`): that goes over all summaries, so not in each batch.
         """
         source_files.note_errors(self.conn, chunks, self.now)
+        add_places_of(self.conn, chunks)
+        tombstones = Tombstones(self.conn)
+        if tombstones.forgotten:
+            for chunk in chunks:
+                chunk.pass_on(tombstones.is_forgotten)
         events = StoredEvents(self.conn, self.touched)
         for chunk in chunks:
             self._know_session(chunk, events)
@@ -100,8 +115,33 @@ class Batch:
         self._finish(self.parents.waiting_for(came))
         moved = self.touched.renumber if self.touched.turns_of_files else set()
         snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
+        stamp(self.conn, self._changed(chunks))
         source_files.move_offsets(self.conn, chunks, self.now)
         return bool(self.touched.turns_of_files)
+
+    def _changed(self, chunks: list[Chunk]) -> set[str | None]:
+        """The sessions that have rows which the batch has changed, but for those stamped already.
+
+        Where entries have changed hands, all sessions of the files count: that is rare.
+        """
+        conn, touched = self.conn, self.touched
+        changed = touched.changed
+        for chunk in chunks:
+            changed.update({message.session_id for message in chunk.messages})
+            changed.update({event.session_id for event in chunk.events})
+        changed |= touched.renumber | touched.pull_requests | touched.snapshots
+        changed |= touched.lists | touched.placed
+        changed.update(first_column(look_up(conn, touched.turns, _OF_TURNS)))
+        if touched.turns_of_files:
+            changed.update(first_column(look_up(conn, touched.turns_of_files, _OF_FILES)))
+        return changed - touched.sessions
+
+    def settle_again(self) -> None:
+        """Derive again what `touched` names, after rows were removed. The caller commits."""
+        sessions.know_projects(self.conn, self.touched.sessions)
+        self.copies.settle()
+        self._finish([])
+        stamp(self.conn, self._changed([]))
 
     def _find_repeats(
         self, chunks: list[Chunk], messages: list[Message], repeats: Repeats
@@ -183,6 +223,7 @@ class Batch:
             who,
         )
         self.touched.turns_of_files.add(file.id)
+        self.touched.changed.add(None)
         if file.session_id is not None:
             self.adopting.add(file.session_id)
             self.copies.recount.add((file.session_id, file.id))
@@ -242,6 +283,7 @@ class Batch:
         """
         conn, touched, stored = self.conn, self.touched, self.messages
         filled = [message for message in stored.filled if message.id not in self.copies.merged]
+        touched.changed.update(first_column(look_up(conn, [row for row, _ in found], _OF_MESSAGES)))
         self.copies.rename_parents()
         self.parents.write(filled, stored.replaced, found)
         turns.find_again(conn, touched)
@@ -252,7 +294,7 @@ class Batch:
         pair_again(conn, stored.calls, touched)
         choose_first(conn, stored.calls, self.read_again, touched)
         agents.refresh(conn, touched)
-        requests.recompute(conn, touched.requests)
+        touched.changed |= requests.recompute(conn, touched.requests)
         for session_id in sorted(touched.renumber):
             turns.renumber(conn, session_id)
             touched.sessions.add(session_id)

@@ -16,10 +16,15 @@ from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript, reading_order, role_of
 from ctxdb.files.walk import scan
+from ctxdb.ingest.gate import set_patterns
 from ctxdb.ingest.huge_line import leave_file
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.run import READ_AHEAD_BYTES, Policy, read_ahead, read_found_files
 from ctxdb.ingest.workers import Task
-from ctxdb.store.connection import SIDE_FILES, open_aside
+from ctxdb.privacy.digests import Digest
+from ctxdb.store import fulltext
+from ctxdb.store.connection import SIDE_FILES, open_aside, write_transaction
+from ctxdb.store.keys import LINES, give_key, new_key
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from ctxdb.files.walk import Scan
     from ctxdb.ingest.report import SyncReport
     from ctxdb.ingest.workers import ReaderProcesses
+    from ctxdb.privacy.masking import Masker
     from ctxdb.progress import Progress
 
 MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
@@ -36,7 +42,13 @@ MIN_BYTES = READ_AHEAD_BYTES  # less is over in a second either way
 MAX_BYTES = 8 << 30
 
 
-def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | None:
+def build(
+    path: Path,
+    roots: Sequence[str],
+    progress: Progress,
+    masker: Masker | None,
+    ignore: Sequence[str] = (),
+) -> SyncReport | None:
     """Build the database from what there is; None when the ordinary way is the better one.
 
     The caller holds the writer lock, and an ordinary sync follows.
@@ -48,7 +60,7 @@ def build(path: Path, roots: Sequence[str], progress: Progress) -> SyncReport | 
         return None
     aside = unfinished(path)
     try:
-        report = _fill(aside, found, progress)
+        report = _fill(aside, found, progress, masker, ignore)
         put_in_place(aside, path)
     except Exception:  # noqa: BLE001
         return None  # the ordinary way will say what is wrong, and keep what it can
@@ -61,11 +73,17 @@ def remove_unfinished(path: Path) -> None:
     """Remove what a building that was killed has left; the caller holds the writer lock."""
     _remove(unfinished(path))
     _remove(unfinished(unfinished(path)))  # of one that was to replace an old database
+    _remove(salvaged(path))
 
 
 def unfinished(path: Path) -> Path:
     """The file that a database is made in before it gets its name."""
     return beside(path, "-building")
+
+
+def salvaged(path: Path) -> Path:
+    """The file for what can be read of a damaged database."""
+    return beside(unfinished(path), "-salvaged")
 
 
 def beside(path: Path, suffix: str) -> Path:
@@ -85,21 +103,33 @@ def _first(found: Scan) -> Scan:
     return found
 
 
-def _fill(aside: Path, found: Scan, progress: Progress) -> SyncReport:
+def _fill(
+    aside: Path, found: Scan, progress: Progress, masker: Masker | None, ignore: Sequence[str]
+) -> SyncReport:
+    key = new_key()
+    reading = Reading(masker, Digest(key))
     tasks = []
     for file in found.files:
         role = role_of(file.path, file.root)
         tasks.append(Task(file.path, 0, None, file.size, role.session_id, role.agent_id))
     # They read while the tables are made.
-    with closing(read_ahead(tasks)) as readers, closing(open_aside(aside)) as conn:
+    with closing(read_ahead(tasks, reading)) as readers, closing(open_aside(aside)) as conn:
         prepare(conn, aside)
-        return read_found_files(conn, found, policy(readers), progress)
+        give_key(conn, LINES, key)
+        set_patterns(conn, ignore)
+        with write_transaction(conn):
+            triggers = fulltext.put_off(conn)
+        report = read_found_files(conn, found, policy(readers), progress, reading)
+        with write_transaction(conn):
+            size = sum(file.size for file in found.files)
+            fulltext.make_up(conn, triggers, progress, size)
+        return report
 
 
 def policy(readers: ReaderProcesses) -> Policy:
     """How to fill a database that is thrown away if anything goes wrong."""
     return Policy(
-        start_readers=lambda _work: readers,
+        start_readers=lambda _work, _reading: readers,
         read_huge_line=leave_file,
         commits_on_the_way=False,  # nothing else sees it
         notes_failures=False,
@@ -112,11 +142,7 @@ def put_in_place(aside: Path, path: Path, *, replace: bool = False) -> None:
 
     Unless it is to be replaced, a file that has come meanwhile stays.
     """
-    fd = os.open(aside, os.O_RDWR | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    sync_to_disk(aside)
     if replace:
         aside.rename(path)
     else:
@@ -127,6 +153,15 @@ def put_in_place(aside: Path, path: Path, *, replace: bool = False) -> None:
             os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def sync_to_disk(path: Path) -> None:
+    """Wait until all of a file is on the disk."""
+    fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _name_if_free(aside: Path, path: Path) -> None:

@@ -12,17 +12,20 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ctxdb.claude.entries import line_hash
 from ctxdb.claude.side_contents import Typed, typed_line
 from ctxdb.files.identity import mark_of
 from ctxdb.files.parse import Bad, parse
 from ctxdb.files.tail import read_block
+from ctxdb.ingest.gate import HistoryGate
 from ctxdb.rules.history import text_hash
 from ctxdb.side_rows import HistoryLine
+from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert
 
 if TYPE_CHECKING:
     from ctxdb.files.tail import Line
+    from ctxdb.ingest.masked_line import Reading
+    from ctxdb.privacy.masking import Masker
     from ctxdb.side_rows import SideFile
 
 _EQUAL_LINES = (
@@ -31,41 +34,55 @@ _EQUAL_LINES = (
 )
 
 
-def read_history(conn: sqlite3.Connection, fd: int, file: SideFile) -> set[int]:
+def read_history(conn: sqlite3.Connection, fd: int, file: SideFile, reading: Reading) -> set[int]:
     """Store the new lines of an open file; returns the hashes of their texts."""
     if file.offset and not _is_same(fd, file):
         conn.execute("DELETE FROM _history_places WHERE side_file_id = ?", (file.id,))
         file.offset = file.lines = file.bad_lines = 0
-    reading = _Reading(conn, file)
+    lines = _Lines(conn, file, reading)
     while True:
         block = read_block(fd, file.offset)
         if block.is_empty:
             break
-        reading.take(block.lines)
+        lines.take(block.lines)
         for start, _, _ in block.oversize:
-            reading.note_bad(start, "too large")
+            lines.note_bad(start, "too large")
         file.lines += len(block.lines) + len(block.oversize)
         file.offset = block.end
     file.mark = mark_of(fd, file.offset)
     file.state = "partial" if os.fstat(fd).st_size > file.offset else "ok"
     if not file.bad_lines:
         file.problem = None
-    return reading.texts
+    stamp(conn, lines.sessions)
+    return lines.texts
 
 
 def _is_same(fd: int, file: SideFile) -> bool:
     return os.fstat(fd).st_size >= file.offset and mark_of(fd, file.offset) == file.mark
 
 
-class _Reading:
+def masked(typed: Typed, masker: Masker) -> Typed:
+    """A line with its secrets masked, so that its text is that of the turn it became."""
+    place = typed.project_path
+    return typed._replace(
+        project_path=place and masker.mask(place),
+        prompt=masker.mask(typed.prompt),
+        whole=masker.mask(typed.whole),
+    )
+
+
+class _Lines:
     """The lines of one file."""
 
-    def __init__(self, conn: sqlite3.Connection, file: SideFile) -> None:
+    def __init__(self, conn: sqlite3.Connection, file: SideFile, reading: Reading) -> None:
         self.conn = conn
+        self.masker, self.digest = reading.masker, reading.digest
         self.file = file
         self.is_start = file.offset == 0
         self.before: Counter[int] = Counter()  # equal lines, by hash
         self.texts: set[int] = set()
+        self.sessions: set[str | None] = set()  # of new rows
+        self.gate = HistoryGate(conn)
 
     def take(self, lines: list[Line]) -> None:
         """Store the lines of a block."""
@@ -80,7 +97,11 @@ class _Reading:
                 typed = typed_line(entry)
                 if typed is None:
                     self.note_bad(start, "no prompt in it")
+                elif self.gate.keeps_out(typed, data[within : within + length]):
+                    continue
                 else:
+                    if self.masker is not None:
+                        typed = masked(typed, self.masker)
                     self._store(start + within, data[within : within + length], typed)
 
     def note_bad(self, start: int, reason: str) -> None:
@@ -89,7 +110,7 @@ class _Reading:
         self.file.problem = f"{reason} at byte {start}"
 
     def _store(self, start: int, data: bytes, typed: Typed) -> None:
-        hashed = line_hash(data)
+        hashed = self.digest(data)
         if not self.is_start and hashed not in self.before:
             (self.before[hashed],) = self.conn.execute(
                 _EQUAL_LINES, (hashed, self.file.id)
@@ -115,6 +136,7 @@ class _Reading:
             )
             insert(self.conn, HistoryLine, [row])
             self.texts.add(text)
+            self.sessions.add(typed.session_id)
             known = (row.id,)
         (history_id,) = known
         self.conn.execute(

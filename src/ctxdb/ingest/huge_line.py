@@ -25,8 +25,19 @@ def read_announced(writer: ChunkWriter, one: Work, fd: int, offset: int) -> Chun
         writer.announce(one.item.file, -1 - offset if failed else offset)
         with suppress(MemoryError, ReaderDied):
             read = read_apart if failed else read_chunk
-            return read(fd, offset, one.place)
-    return read_chunk(fd, offset, one.place, give_up=True)
+            return read(fd, offset, one.place, writer.reading)
+    return read_chunk(fd, offset, one.place, writer.reading, give_up=True)
+
+
+def read_again(
+    writer: ChunkWriter, one: Work, fd: int, offset: int, passed_over: set[tuple[str, int]]
+) -> Chunk:
+    """Read a line that was read before, or was passed over, without announcing it.
+
+    `passed_over` are the paths and places of lines that were.
+    """
+    give_up = (one.item.file.path, offset) in passed_over
+    return read_chunk(fd, offset, one.place, writer.reading, give_up=give_up)
 
 
 def leave_file(_writer: ChunkWriter, _one: Work, _fd: int, _offset: int) -> None:

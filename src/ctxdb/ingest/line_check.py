@@ -18,9 +18,12 @@ from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.tail import find_newline
 from ctxdb.files.walk import pack_stat
 from ctxdb.ingest.line_reader import FilePlace, read_chunk
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.rows import Message, SourceFile, ToolUse, UsageLine
 from ctxdb.rules.chunk import Chunk
 from ctxdb.store.insert import load
+from ctxdb.store.masked_places import load_places
+from ctxdb.store.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
@@ -63,12 +66,14 @@ class LineFindings:
             self.shown.append(text)
 
 
-def has_same_lines(conn: sqlite3.Connection, file_id: int, progress: Progress) -> bool:
+def has_same_lines(
+    conn: sqlite3.Connection, file_id: int, progress: Progress, reading: Reading
+) -> bool:
     """Whether the stored lines of a file say what they said when they were read.
 
     A row that a person has deleted is no difference: it must not come back.
     """
-    check = LineCheck(conn, LineFindings(), progress, rows_may_lack=True)
+    check = LineCheck(conn, LineFindings(), progress, reading, rows_may_lack=True)
     for file in load(conn, SourceFile, "WHERE t.id = ?", (file_id,)):
         check.check_file(file)
     return file_id in check.read and check.report.ok
@@ -82,13 +87,16 @@ class LineCheck:
         conn: sqlite3.Connection,
         report: LineFindings,
         progress: Progress,
+        reading: Reading,
         *,
         rows_may_lack: bool = False,
     ) -> None:
         self.conn = conn
         self.report = report
         self.progress = progress
+        self.reading = reading
         self.rows_may_lack = rows_may_lack
+        self.tombstones = Tombstones(conn)
         self.read: set[int] = set()  # ids of the files that are as they were read
 
     def check_file(self, file: SourceFile) -> None:
@@ -133,14 +141,18 @@ class LineCheck:
                 (file.id,),
             )
         }
-        place = FilePlace(file.session_id, file.agent_id)
+        # What was masked when it was read is masked again, whatever rules there are now.
+        place = FilePlace(file.session_id, file.agent_id, load_places(self.conn, file.id))
         at = 0
         while at < file.offset:
-            chunk = read_chunk(fd, at, place, give_up=at in passed_over, limit=file.offset)
+            chunk = read_chunk(
+                fd, at, place, self.reading, give_up=at in passed_over, limit=file.offset
+            )
             if chunk.end == at or chunk.end > file.offset:
                 text = f"{file.path}: the saved offset {file.offset} is not after a newline"
                 self.report.differ(text)
                 return False
+            chunk.pass_on(self.tombstones.is_forgotten)
             self._compare(file, chunk, counts)
             self.progress.advance(chunk.end - at)
             at = chunk.end

@@ -12,23 +12,26 @@ import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.claude import read_entry
-from ctxdb.files.identity import mark_of, open_regular
-from ctxdb.files.parse import Bad, parse, parse_plain, tame, without_nul
+from ctxdb.files.identity import Opener, mark_of, open_regular
+from ctxdb.files.parse import Bad, parse_plain, without_nul
 from ctxdb.files.tail import WANT_BYTES, Block, Unfinished, read_block
 from ctxdb.files.walk import numbers_of
+from ctxdb.ingest.masked_line import Reading, Secrets, records_in, tamed
 from ctxdb.rows import Record, Skip
 from ctxdb.rules.chunk import Chunk, LineError, Stat, fill_chunk, unpack_chunk
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
+    from ctxdb.privacy.json_bytes import Place
+
 CHUNK_BYTES = 1 << 20  # of one file, read at once: as objects it takes ten times as much
 CHUNK_LINES = 20_000  # 2 MiB of "{}" would be 700,000 rows
 LARGE_LINE_BYTES = 4 << 20  # a line that could end the process: see ingest.run
-EXCERPT_BYTES = 200
+DEFAULT = Reading()
 NUL_ESCAPE = b"\\u0000"  # what a NUL looks like in JSON
 
 
@@ -37,32 +40,7 @@ class FilePlace(NamedTuple):
 
     session_id: str | None
     agent_id: str | None
-
-
-def excerpt(data: bytes) -> str:
-    """The first bytes of a line, as text that is safe on a terminal."""
-    return (
-        data[:EXCERPT_BYTES]
-        .decode("ascii", "backslashreplace")
-        .encode("unicode_escape")
-        .decode("ascii")
-    )
-
-
-def tamed(
-    entry: dict[str, Any], start: int, length: int, data: bytes, in_agent_file: bool
-) -> Record:
-    """The row of an entry that may hold what no entry should.
-
-    Nesting without end, numbers of any size, NULs: one line never stops a file. At worst it is kept
-    as an event of type `unreadable`.
-    """
-    entry = without_nul(tame(entry))
-    try:
-        return read_entry(entry, start, length, data, in_agent_file)
-    except Exception:
-        strange = {"type": "unreadable", "line": excerpt(data)}
-        return read_entry(strange, start, length, data, in_agent_file)
+    masked: tuple[Place, ...] | None = None  # mask these, which were masked before; None: by rules
 
 
 def stat_of(fd: int) -> Stat:
@@ -74,6 +52,7 @@ def read_chunk(
     fd: int,
     offset: int,
     place: FilePlace,
+    reading: Reading = DEFAULT,
     *,
     want_bytes: int | None = None,
     parse_large: bool = True,
@@ -89,7 +68,8 @@ def read_chunk(
     """
     chunk = Chunk(offset, offset, 0, stat_of(fd), b"", at_end=False)
     records: list[Record] = []
-    in_agent_file = place.agent_id is not None
+    secrets = Secrets(reading, place.masked)
+    lines = _Lines(chunk, records, secrets, reading, place.agent_id is not None)
     want = CHUNK_BYTES if want_bytes is None else want_bytes
     while chunk.end - offset < want and chunk.lines < CHUNK_LINES:
         block = _next_block(fd, chunk.end, limit, unfinished)
@@ -107,12 +87,12 @@ def read_chunk(
             elif not parse_large:
                 chunk.is_large = True
                 break
-        _read_block(chunk, block, records, in_agent_file)
+        lines.read(block)
         if not block.lines or is_large:
             break
     chunk.at_end = chunk.at_end or chunk.end >= (chunk.stat.size if limit is None else limit)
     chunk.mark = mark_of(fd, chunk.end)
-    fill_chunk(chunk, records, *place)
+    fill_chunk(chunk, records, place.session_id, place.agent_id)
     return chunk
 
 
@@ -123,65 +103,77 @@ def _next_block(fd: int, at: int, limit: int | None, unfinished: Unfinished | No
     return read_block(fd, at, min(WANT_BYTES, limit - at)) if at < limit else Block([], [], at)
 
 
-def _read_block(chunk: Chunk, block: Block, records: list[Record], in_agent_file: bool) -> None:
-    add = records.append
-    for line in block.lines:
+class _Lines(NamedTuple):
+    """Reads lines into a chunk."""
+
+    chunk: Chunk
+    records: list[Record]
+    secrets: Secrets
+    reading: Reading
+    in_agent_file: bool
+
+    def read(self, block: Block) -> None:
+        """Read the lines of a block."""
+        chunk, add, in_agent_file = self.chunk, self.records.append, self.in_agent_file
+        digest, places_in = self.reading.digest, self.secrets.in_line
+        for line in block.lines:
+            start, length, data = line
+            entry = parse_plain(data)
+            if entry is None or places_in(start, length, data, entry):
+                self._read_odd(line, entry)
+                continue
+            # The usual line: the object's bytes are the line's, and so is its length.
+            try:
+                if NUL_ESCAPE in data:
+                    entry = without_nul(entry)
+                record = read_entry(entry, start, length - 1, data, in_agent_file, digest)
+            except Exception:
+                record = tamed(entry, start, length - 1, data, in_agent_file, digest)
+            add(record)
+        for start, length, data in block.oversize:
+            chunk.counts["", "", "bad", "too_large"] += 1
+            excerpt = self.secrets.excerpt(data)
+            chunk.errors.append(LineError(start, length - 1, "too_large", excerpt))
+        chunk.lines += len(block.lines) + len(block.oversize)
+        chunk.end = block.end
+
+    def _read_odd(self, line: tuple[int, int, bytes], entry: object) -> None:
+        """Read one line that is not as usual, or that holds a secret."""
+        chunk = self.chunk
         start, length, data = line
-        entry = parse_plain(data)
-        if entry is None:
-            _read_odd_line(chunk, line, records, in_agent_file)
-            continue
-        # The usual line: the object's bytes are the line's, and so is its length.
-        try:
-            if NUL_ESCAPE in data:
-                entry = without_nul(entry)
-            record = read_entry(entry, start, length - 1, data, in_agent_file)
-        except Exception:
-            record = tamed(entry, start, length - 1, data, in_agent_file)
-        add(record)
-    for start, length, data in block.oversize:
-        chunk.counts["", "", "bad", "too_large"] += 1
-        chunk.errors.append(LineError(start, length - 1, "too_large", excerpt(data)))
-    chunk.lines += len(block.lines) + len(block.oversize)
-    chunk.end = block.end
+        places = self.secrets.in_line(start, length, data, entry)
+        parsed, found, covered = records_in(
+            data, start, length - 1, places, self.in_agent_file, self.reading.digest
+        )
+        if parsed is None:
+            chunk.counts["", "", "skipped", "blank"] += 1
+            return
+        if isinstance(parsed, Bad):
+            chunk.counts["", "", "bad", parsed.reason] += 1
+            excerpt = self.secrets.excerpt(data)
+            chunk.errors.append(LineError(start, length - 1, parsed.reason, excerpt))
+            return
+        chunk.masked += (place.moved(start) for place in places)
+        note = parsed.note
+        if note:
+            excerpt = self.secrets.excerpt(covered)
+            chunk.errors.append(LineError(start, length - 1, note, excerpt))
+        # The line counts once, as what is stored of it.
+        counted = next((r for r in found if not isinstance(r, Skip)), next(iter(found)))
+        for record in found:
+            record.note = note if record is counted else None
+        self.records.extend(found)
 
 
-def _read_odd_line(
-    chunk: Chunk, line: tuple[int, int, bytes], records: list[Record], in_agent_file: bool
-) -> None:
-    """Read one line that is not as usual."""
-    start, length, data = line
-    parsed = parse(data)
-    if parsed is None:
-        chunk.counts["", "", "skipped", "blank"] += 1
-        return
-    if isinstance(parsed, Bad):
-        chunk.counts["", "", "bad", parsed.reason] += 1
-        chunk.errors.append(LineError(start, length - 1, parsed.reason, excerpt(data)))
-        return
-    note = parsed.note
-    if note:
-        chunk.errors.append(LineError(start, length - 1, note, excerpt(data)))
-    glued = []
-    for at, size, entry in parsed.objects:
-        # In a line with base64 cut out, places within it are not known.
-        is_whole = len(parsed.objects) == 1 or len(data) != length - 1
-        place = (start, length - 1) if is_whole else (start + at, size)
-        glued.append(tamed(entry, *place, data[at : at + size], in_agent_file))
-    # The line counts once, as what is stored of it.
-    counted = next((r for r in glued if not isinstance(r, Skip)), next(iter(glued)))
-    for record in glued:
-        record.note = note if record is counted else None
-    records += glued
-
-
-def open_at(path: str | bytes, offset: int, mark: bytes | None) -> int:
+def open_at(
+    path: str | bytes, offset: int, mark: bytes | None, opener: Opener = open_regular
+) -> int:
     """Open a file to read on in it; FileNotFoundError when another one has taken its place.
 
     Between looking at a file and reading it any time may pass, and an offset is good only in the
     file that it was found in.
     """
-    fd = open_regular(path)
+    fd = opener(path)
     try:
         must_be_the_same(fd, path, offset, mark)
     except BaseException:
@@ -201,6 +193,7 @@ def read_file(
     offset: int,
     mark: bytes | None,
     place: FilePlace,
+    reading: Reading = DEFAULT,
     *,
     limit: int | None = None,
     want_bytes: int | None = None,
@@ -211,13 +204,14 @@ def read_file(
     `mark` and `unfinished` are those of the file as it was read up to the offset. A file that is
     overwritten while it is read counts as not read: the next pass begins again.
     """
-    fd = open_at(path, offset, mark)
+    fd = open_at(path, offset, mark, reading.opener)
     try:
         while True:
             chunk = read_chunk(
                 fd,
                 offset,
                 place,
+                reading,
                 parse_large=False,
                 limit=limit,
                 want_bytes=want_bytes,
@@ -233,13 +227,13 @@ def read_file(
         os.close(fd)
 
 
-def read_apart(fd: int, offset: int, place: FilePlace) -> Chunk:
+def read_apart(fd: int, offset: int, place: FilePlace, reading: Reading = DEFAULT) -> Chunk:
     """Do as read_chunk does, in a process that may die of it; raises ReaderDied then."""
 
     def serve(pipe: Connection, ours: Connection) -> None:
         ours.close()
         with suppress(MemoryError):
-            pipe.send_bytes(marshal.dumps(read_chunk(fd, offset, place).pack()))
+            pipe.send_bytes(marshal.dumps(read_chunk(fd, offset, place, reading).pack()))
 
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)

@@ -1,9 +1,10 @@
 """Replacing a database that an earlier version of ctxdb has made.
 
 Its tables had other columns, so it is never read as if it were of this version. While all its
-transcripts still exist, it is made again from them: in a new file beside it, which takes its name
-when it is complete. A kill at any moment leaves the old file. If a transcript is gone, or lines
-that were read are no longer in it, the old file is the only copy: it is refused and not changed.
+transcripts still exist, or are archived, it is made again from them: in a new file beside it, which
+takes its name when it is complete. A kill at any moment leaves the old file. If a transcript is
+gone, or lines that were read are no longer in it, the old file is the only copy: it is refused and
+not changed.
 
 The rows of `prices` that the user wrote, and views and tables of the user, are kept.
 """
@@ -15,8 +16,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ctxdb.archive.opening import archived_sizes
 from ctxdb.errors import CtxdbError, OldDatabase
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.walk import store_path
@@ -28,11 +30,8 @@ from ctxdb.store.connection import (
     remove_log,
     write_transaction,
 )
-from ctxdb.store.shipped_prices import COLUMNS as PRICE_COLUMNS
-from ctxdb.store.version import is_old
-
-# What earlier versions had and this one has not; every other unknown table is the user's.
-DROPPED_TABLES = frozenset({"_tellings"})
+from ctxdb.store.kept import keep_own_tables, keep_rows
+from ctxdb.store.version import is_old, says_it_is_not_old
 
 Fill = Callable[[Path, Sequence[str]], None]  # the ordinary first sync of a file from some roots
 
@@ -49,7 +48,7 @@ class OldSource(NamedTuple):
 
 def find_old(path: Path) -> list[OldSource] | None:
     """The sources of a database that an earlier version has made; None when it is no such one."""
-    if not path.is_file() or not path.stat().st_size:
+    if not path.is_file() or not path.stat().st_size or says_it_is_not_old(path):
         return None
     with suppress(sqlite3.Error), closing(open_old(path)) as conn:
         if is_old(conn):
@@ -87,7 +86,12 @@ def replace_old(path: Path, roots: Sequence[str], fill: Fill, wait: float = BUSY
 
 
 def _refuse_if_gone(path: Path, sources: Sequence[OldSource]) -> None:
-    gone = [source.path for source in sources if not _is_there(source)]
+    archived = archived_sizes(path)
+    gone = [
+        source.path
+        for source in sources
+        if archived.get(source.path, 0) < source.offset and not _is_there(source)
+    ]
     if gone:
         raise OldDatabase(path, gone)
     with closing(open_old(path)) as conn:
@@ -133,47 +137,9 @@ def _refuse_if_not_read(path: Path, sources: Sequence[OldSource], new: Path) -> 
 
 
 def _keep_what_is_the_users(old: sqlite3.Connection, new: Path) -> None:
-    names = ", ".join(PRICE_COLUMNS)
-    values = ", ".join("?" * len(PRICE_COLUMNS))
     with closing(open_writer(new)) as conn, write_transaction(conn):
-        deleted = _rows_of(old, "_deleted_prices", "model, effective_from, prompt_tokens_gt")
-        conn.executemany("INSERT OR IGNORE INTO _deleted_prices VALUES (?, ?, ?)", deleted)
-        conn.execute(
-            "DELETE FROM prices WHERE origin = 'shipped' AND"
-            " (model, coalesce(effective_from, ''), prompt_tokens_gt) IN"
-            " (SELECT model, effective_from, prompt_tokens_gt FROM _deleted_prices)"
-        )
-        mine = _rows_of(old, "prices", names, "WHERE origin = 'user'")
-        sql = f"INSERT INTO prices ({names}, origin) VALUES ({values}, 'user')"
-        conn.executemany(sql, mine)
-        _copy_own_tables_and_views(old, conn)
-
-
-def _rows_of(old: sqlite3.Connection, table: str, names: str, where: str = "") -> list[Any]:
-    """Rows of an old table; a database that was killed in its first sync may not have it."""
-    if not old.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
-        return []
-    return old.execute(f"SELECT {names} FROM {table} {where}").fetchall()
-
-
-def _copy_own_tables_and_views(old: sqlite3.Connection, conn: sqlite3.Connection) -> None:
-    """Copy tables, indexes, triggers and views that no version of ctxdb has made."""
-    of_new = {name for (name,) in conn.execute("SELECT name FROM sqlite_master")}
-    views = next(iter(_rows_of(old, "_meta", "value", "WHERE key = 'views'")), ("",))
-    of_ctxdb = of_new | DROPPED_TABLES | set(" ".join(views).split())
-    made = old.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL"
-        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY type <> 'table', rowid"
-    ).fetchall()
-    for kind, name, table, sql in made:
-        if name in of_ctxdb or (kind in ("index", "trigger") and table in of_ctxdb):
-            continue
-        conn.execute(sql)
-        if kind == "table":
-            quoted = '"' + name.replace('"', '""') + '"'
-            rows = old.execute(f"SELECT * FROM {quoted}")
-            marks = ", ".join("?" * len(rows.description))
-            conn.executemany(f"INSERT INTO {quoted} VALUES ({marks})", rows)
+        keep_rows(old, conn)
+        keep_own_tables(old, conn)
 
 
 def _swap(new: Path, path: Path, wait: float) -> None:

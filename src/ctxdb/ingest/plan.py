@@ -15,9 +15,12 @@ from ctxdb.claude.sidecars import read_meta, read_sessions_index
 from ctxdb.files.identity import Verdict, is_renamed, judge, open_regular, same_stat
 from ctxdb.files.tail import Unfinished
 from ctxdb.files.walk import FoundFile, Scan, covers, numbers_of, text_of
+from ctxdb.ingest.gate import Gate
 from ctxdb.ingest.line_check import has_same_lines
 from ctxdb.ingest.line_reader import FilePlace
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.report import SyncReport
+from ctxdb.privacy.json_bytes import Place
 from ctxdb.progress import Progress
 from ctxdb.settle import sessions
 from ctxdb.store import source_files
@@ -40,6 +43,7 @@ class Work:
     found: FoundFile
     size: int
     limit: int | None = None  # where it ends for us
+    masked: tuple[Place, ...] | None = None  # as FilePlace.masked
 
     @property
     def unread(self) -> int:
@@ -49,7 +53,7 @@ class Work:
     @property
     def place(self) -> FilePlace:
         """What is known of the file before it is read."""
-        return FilePlace(self.item.file.session_id, self.item.file.agent_id)
+        return FilePlace(self.item.file.session_id, self.item.file.agent_id, self.masked)
 
     @property
     def unfinished(self) -> Unfinished | None:
@@ -72,14 +76,21 @@ class FileChanges:
     """Compares the files that were found with those that are known, and notes what differs."""
 
     def __init__(
-        self, conn: sqlite3.Connection, report: SyncReport, now: str, progress: Progress
+        self,
+        conn: sqlite3.Connection,
+        report: SyncReport,
+        now: str,
+        progress: Progress,
+        reading: Reading,
     ) -> None:
         self.conn = conn
         self.report = report
         self.now = now
         self.progress = progress
+        self.reading = reading
         self.are_any = False  # a file has come, gone or changed since the last time
         self.failures: list[Failure] = []
+        self.gate = Gate(conn)
 
     def find(self, found: Scan, put_off: PutOff = lambda _known, _file: False) -> list[Work]:
         """Open the files that are not as they are known, and note those that have vanished.
@@ -138,6 +149,8 @@ class FileChanges:
         try:
             now = os.fstat(fd)
             if item is None:
+                if self.gate.keeps_out(file, fd):
+                    return None
                 old = next(
                     (
                         one
@@ -158,6 +171,8 @@ class FileChanges:
                 else:
                     item = source_files.add_file(self.conn, file, self.now)
                     self.report.new_files += 1
+            elif self.gate.is_ignored_now(file.path, item.file.id):
+                return None  # what was read of it before stays, until it is forgotten
             source_files.forget_unreadable(self.conn, item)
             verdict = judge(item.known, now, fd)
             if verdict is not Verdict.REWRITTEN and self._is_edited(item, now):
@@ -185,7 +200,7 @@ class FileChanges:
         """
         if not may_be_edited(item, numbers_of(now)):
             return False
-        return not has_same_lines(self.conn, item.file.id, self.progress)
+        return not has_same_lines(self.conn, item.file.id, self.progress, self.reading)
 
     def _unreadable(
         self, item: source_files.KnownFile | None, file: FoundFile, error: OSError
@@ -215,13 +230,15 @@ class FileChanges:
         """meta.json beside an agent's file, sessions-index.json beside new transcripts."""
         if item.file.agent_id is not None:
             # Whose agent it is may be known only when its first line is read.
-            item.file.facts = read_meta(file.path, item.file.agent_id, item.file.workflow_run)
+            item.file.facts = read_meta(
+                file.path, item.file.agent_id, item.file.workflow_run, self.reading.masker
+            )
         elif item.file.is_new:
             self._read_index(file)
 
     def _read_index(self, file: FoundFile) -> None:
         folder = os.path.dirname(file.path)
-        path = read_sessions_index(folder)
+        path = read_sessions_index(folder, self.reading.masker)
         if path is not None:
             self.conn.execute(
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",

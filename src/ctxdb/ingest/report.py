@@ -25,6 +25,7 @@ class SyncReport:
     bytes_read: int = 0
     side_files: int = 0  # files beside the transcripts that were read: to-dos, plans, history ...
     archived_bytes: int = 0
+    from_archive: int = 0  # transcripts that were read from the archive: their sources are gone
     seconds: float = 0.0
     rebuilt: bool = False  # the database was of an earlier version and has been made again
     missing_roots: list[str] = field(default_factory=list)
@@ -36,7 +37,7 @@ class SyncReport:
 
     def lines(self) -> Iterator[str]:
         """What it did, for people."""
-        if not self.files and not self.missing_files:
+        if not (self.files or self.missing_files or self.from_archive):
             yield "No transcripts found."
             for root in self.missing_roots:
                 yield f"  {root}: no such folder"
@@ -59,6 +60,9 @@ class SyncReport:
         )
         if any(n for _, n in kinds):
             yield "Files: " + ", ".join(f"{n:,} {name}" for name, n in kinds if n) + "."
+        if self.from_archive:
+            read = counted(self.from_archive, "transcript")
+            yield f"Read {read} from the archive."
         if self.side_files:
             what = "to-dos, plans, history, saved outputs"
             yield f"Read {counted(self.side_files, 'file')} beside the transcripts ({what})."

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import is_of_the_machine
+from ctxdb.files.identity import Opener, open_regular
 from ctxdb.ingest.line_reader import ReaderDied, must_be_the_same, open_at, read_chunk, read_file
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.plan import NO_DESCRIPTORS, Failure, FileChanges, Work, reason_of, utc_now
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.storing import ChunkWriter
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from ctxdb.progress import Progress
     from ctxdb.rules.chunk import Chunk
 
-BATCH_BYTES = 2 << 20  # of transcript stored at once: its rows take ten times the memory
+BATCH_BYTES = 4 << 20  # of transcript stored at once: its rows take several times the memory
 BATCH_LINES = 8000
 READ_AHEAD_BYTES = 8 << 20  # less than this is read before another process has started
 
@@ -43,42 +45,45 @@ class Policy:
     """What sync, first sync, daemon and verify do differently."""
 
     # The processes that make rows, for these files; None: this process makes them.
-    start_readers: Callable[[Sequence[Work]], ReaderProcesses | None]
+    start_readers: Callable[[Sequence[Work], Reading], ReaderProcesses | None]
     # Reads the huge line at an offset of an open file; None: the file is left for a later run.
     read_huge_line: Callable[[ChunkWriter, Work, int, int], Chunk | None]
     chunks_per_file: int | None = None  # then the next file's turn comes; None: read to the end
     is_enough: Callable[[int], bool] = lambda _read: False  # bytes: leave the other files unread
     commits_on_the_way: bool = True  # else once, at the end
+    commits_at_end: bool = True  # else the caller does, who has begun the transaction
     notes_failures: bool = True  # of files, in the database; else only in `failures`
     tries_each_alone: bool = True  # after an error that does not say which file was the reason
+    opener: Opener = open_regular  # of the files
 
 
-def start_readers(work: Sequence[Work]) -> ReaderProcesses | None:
+def start_readers(work: Sequence[Work], reading: Reading) -> ReaderProcesses | None:
     """Start processes that read, if there is enough to read and more than one core."""
     if sum(one.unread for one in work) < READ_AHEAD_BYTES or (os.cpu_count() or 1) < 2:
         return None
     with suppress(OSError):  # no process or memory to be had: this one reads, then
-        return read_ahead([_task(one) for one in work])
+        return read_ahead([_task(one) for one in work], reading)
     return None
 
 
-def no_readers(_work: Sequence[Work]) -> None:
+def no_readers(_work: Sequence[Work], _reading: Reading) -> None:
     """Read in this process."""
 
 
-def read_ahead(tasks: Sequence[Task]) -> ReaderProcesses:
+def read_ahead(tasks: Sequence[Task], reading: Reading) -> ReaderProcesses:
     """Processes that read."""
-    return ReaderProcesses(tasks, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
+    return ReaderProcesses(tasks, reading, Limits(BATCH_BYTES, BATCH_LINES, BATCH_BYTES // 8))
 
 
 def _task(one: Work) -> Task:
     file = one.item.file
     where = (one.found.path, file.offset, file.mark, one.unread)
-    return Task(*where, *one.place, one.limit, one.unfinished)
+    session_id, agent_id, masked = one.place
+    return Task(*where, session_id, agent_id, one.limit, one.unfinished, masked)
 
 
 def read_found_files(
-    conn: sqlite3.Connection, found: Scan, policy: Policy, progress: Progress
+    conn: sqlite3.Connection, found: Scan, policy: Policy, progress: Progress, reading: Reading
 ) -> SyncReport:
     """Bring the database up to date with the files that were found."""
     began = time.monotonic()
@@ -88,10 +93,10 @@ def read_found_files(
         problems=[f"{path}: {why}" for path, why in found.unreadable],
     )
     now = utc_now()
-    changes = FileChanges(conn, report, now, progress)
+    changes = FileChanges(conn, report, now, progress, reading)
     work = changes.find(found)
     progress.start(sum(one.unread for one in work), "Reading transcripts")
-    FileLoop(conn, report, now, policy, progress).read(work)
+    FileLoop(conn, report, now, policy, progress, reading).read(work)
     if changes.are_any:
         finish(conn, now)
     report.seconds = round(time.monotonic() - began, 3)
@@ -115,11 +120,15 @@ class FileLoop:
         now: str,
         policy: Policy,
         progress: Progress,
+        reading: Reading,
     ) -> None:
         self.conn = conn
         self.policy = policy
         commits = policy.commits_on_the_way
-        self.writer = ChunkWriter(conn, report, now, progress, commits_on_the_way=commits)
+        if policy.opener is not open_regular:
+            reading = reading._replace(opener=policy.opener)
+        self.reading = reading
+        self.writer = ChunkWriter(conn, report, now, progress, reading, commits_on_the_way=commits)
         self.failures: list[Failure] = []
         self.unfinished: list[str] = []  # paths with more to read
         self.unreached: list[str] = []  # paths that the policy has left for another run
@@ -162,14 +171,15 @@ class FileLoop:
 
     def _read(self, work: list[Work]) -> None:
         try:
-            readers = self.policy.start_readers(work)
+            readers = self.policy.start_readers(work, self.reading)
             if readers is None:
                 self._read_here(work)
             else:
                 with closing(readers):
                     self._read_ahead(readers, {one.found.path: one for one in work})
         finally:
-            self.writer.commit()
+            if self.policy.commits_at_end:
+                self.writer.commit()
 
     # -- in this process -----------------------------------------------------------------------
 
@@ -207,7 +217,13 @@ class FileLoop:
         file = one.item.file
         at, mark = file.offset, file.mark
         whole = read_file(
-            one.found.path, at, mark, one.place, limit=one.limit, unfinished=one.unfinished
+            one.found.path,
+            at,
+            mark,
+            one.place,
+            self.reading,
+            limit=one.limit,
+            unfinished=one.unfinished,
         )
         for chunk in whole:
             if chunk.is_large:
@@ -220,10 +236,12 @@ class FileLoop:
     def _from_huge_line(self, one: Work, offset: int, mark: bytes | None) -> Iterator[Chunk]:
         """From a huge line on, each such line apart."""
         path = one.found.path
-        fd = open_at(path, offset, mark)
+        fd = open_at(path, offset, mark, self.reading.opener)
         try:
             while True:
-                chunk = read_chunk(fd, offset, one.place, parse_large=False, limit=one.limit)
+                chunk = read_chunk(
+                    fd, offset, one.place, self.reading, parse_large=False, limit=one.limit
+                )
                 if chunk.is_large:
                     read = self.policy.read_huge_line(self.writer, one, fd, offset)
                     if read is None:
@@ -242,8 +260,9 @@ class FileLoop:
 
     def _read_ahead(self, readers: ReaderProcesses, unread: dict[str, Work]) -> None:
         """Read in other processes, write in this one."""
-        with write_transaction(self.conn):
-            fulltext.merge_later(self.conn)
+        if self.policy.commits_at_end:
+            with write_transaction(self.conn):
+                fulltext.merge_later(self.conn)
         try:
             for arrived in readers.batches():
                 self._take_in(arrived, unread)

@@ -11,6 +11,7 @@ import errno
 import os
 import sqlite3
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ctxdb.claude.side_contents import RESULT
 from ctxdb.files.identity import NotRegular, open_regular_at, pread
@@ -18,6 +19,11 @@ from ctxdb.settle.saved_outputs import MAX_TEXT_BYTES, SavedOutput, pack_output,
 from ctxdb.side_rows import SideFile
 from ctxdb.store.side_files import find_side_file, note_stat, save_side_file
 
+if TYPE_CHECKING:
+    from ctxdb.ingest.masked_line import Reading
+    from ctxdb.privacy.masking import Masker
+
+LONGEST_SECRET = 32 << 10  # bytes: one that is cut off at the end would not be recognized
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -26,6 +32,7 @@ def read_outputs(
     outputs: Sequence[SavedOutput],
     now: str,
     problems: list[str],
+    masker: Masker | None,
     *,
     may_read: bool = True,
 ) -> int:
@@ -42,7 +49,30 @@ def read_outputs(
             listed[output.folder] = names
         file = find_side_file(conn, output.path)
         if output.name in names and file.content is None:
-            _read(conn, output, file, now, problems)
+            _read(conn, output, file, now, problems, masker)
+        if isinstance(file.content, bytes):
+            put_output(conn, output.tool_id, file.content, file.size or 0)
+            done += 1
+    return done
+
+
+def read_archived_outputs(
+    conn: sqlite3.Connection, outputs: Sequence[SavedOutput], reading: Reading, now: str
+) -> int:
+    """Put outputs in place whose files are archived; returns how many."""
+    done = 0
+    for output in outputs:
+        file = find_side_file(conn, output.path)
+        if file.content is None:
+            try:
+                fd = reading.opener(output.path)
+            except OSError:
+                continue
+            _, session_id, _ = output.folders
+            file.kind, file.session_id, file.read_at = RESULT, session_id, now
+            _keep(conn, file, fd, reading.masker)
+            file.state, file.stat = "missing", None
+            save_side_file(conn, file)
         if isinstance(file.content, bytes):
             put_output(conn, output.tool_id, file.content, file.size or 0)
             done += 1
@@ -57,7 +87,12 @@ def _names_in(folder: str) -> frozenset[str]:
 
 
 def _read(
-    conn: sqlite3.Connection, output: SavedOutput, file: SideFile, now: str, problems: list[str]
+    conn: sqlite3.Connection,
+    output: SavedOutput,
+    file: SideFile,
+    now: str,
+    problems: list[str],
+    masker: Masker | None,
 ) -> None:
     _, session_id, _ = output.folders
     before = (file.state, file.problem)
@@ -75,14 +110,28 @@ def _read(
         if (file.state, file.problem) != before:
             save_side_file(conn, file)
         return
+    _keep(conn, file, fd, masker)
+
+
+def _keep(conn: sqlite3.Connection, file: SideFile, fd: int, masker: Masker | None) -> None:
+    """Keep the contents of an open file, and close it."""
     try:
         info = os.fstat(fd)
-        file.content = pack_output(pread(fd, MAX_TEXT_BYTES, 0))
+        file.content = packed_output(fd, masker)
         file.state, file.problem = "ok", None
         note_stat(file, info)
     finally:
         os.close(fd)
     save_side_file(conn, file)
+
+
+def packed_output(fd: int, masker: Masker | None) -> bytes:
+    """What is kept of a file: its first part, with secrets masked before it is cut off."""
+    data = pread(fd, MAX_TEXT_BYTES + LONGEST_SECRET, 0)
+    if masker is not None and masker.may_hold_secret(data):
+        text = data.decode("utf-8", "surrogateescape")
+        data = masker.mask(text).encode("utf-8", "surrogateescape")
+    return pack_output(data)
 
 
 def open_output(output: SavedOutput) -> int:

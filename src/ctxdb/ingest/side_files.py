@@ -29,10 +29,12 @@ from ctxdb.claude.side_contents import (
     role_of,
 )
 from ctxdb.errors import is_of_the_machine
-from ctxdb.files.identity import open_regular, pread
+from ctxdb.files.identity import pread
 from ctxdb.files.walk import Scan, covers, numbers_of, pack, scan, text_of
 from ctxdb.ingest.history_file import read_history
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.saved_output_files import read_outputs
+from ctxdb.privacy.json_bytes import mask_json
 from ctxdb.settle.history import begin_matching, match_texts
 from ctxdb.settle.plans import refresh_plans
 from ctxdb.settle.saved_outputs import waiting_outputs
@@ -46,9 +48,13 @@ from ctxdb.store.side_files import (
     note_stat,
     save_side_file,
 )
+from ctxdb.store.tombstones import SESSION, SLUG, Tombstones
 
 if TYPE_CHECKING:
+    from ctxdb.archive.opening import ArchiveOpener
+    from ctxdb.archive.read import Generation
     from ctxdb.files.walk import KnownStats
+    from ctxdb.privacy.masking import Masker
     from ctxdb.side_rows import SideFile
 
 MAX_FILE_BYTES = 4 << 20  # of to-dos or a plan; real ones have a few kB
@@ -90,6 +96,7 @@ class _Found:
         found = scan([os.path.join(*top) for top in tops], is_side_name, known)
         self.gone = [text_of(path) for path in known if covers(found, path)]
         self._sort(found, claude_dirs)
+        self._leave_out(conn)
         for top in claude_dirs:
             self._look_at_history(os.path.join(top, HISTORY_NAME), known)
         if self.bad:  # what is known to be wrong is not told again
@@ -115,6 +122,19 @@ class _Found:
             _Unreadable(path, SideRole(FOLDER), why.lower()) for path, why in found.unreadable
         ]
 
+    def _leave_out(self, conn: sqlite3.Connection) -> None:
+        """Leave out what belongs to forgotten sessions and ignored projects."""
+        tombstones = Tombstones(conn)
+        if not tombstones.are_any:
+            return
+
+        def is_kept_out(role: SideRole) -> bool:
+            kept_out = tombstones.keeps_out
+            return kept_out(SESSION, role.session_id) or kept_out(SLUG, role.slug)
+
+        self.read = [(path, role) for path, role in self.read if not is_kept_out(role)]
+        self.bad = [one for one in self.bad if not is_kept_out(one.role)]
+
     def _look_at_history(self, path: str, known: KnownStats) -> None:
         try:
             info = os.lstat(path)
@@ -130,7 +150,9 @@ class _Found:
             self.read.append((path, SideRole(HISTORY)))
 
 
-def read_side_files(conn: sqlite3.Connection, claude_dirs: Sequence[str], now: str) -> SideReport:
+def read_side_files(
+    conn: sqlite3.Connection, claude_dirs: Sequence[str], now: str, reading: Reading
+) -> SideReport:
     """Bring the database up to date with the files beside the transcripts."""
     report = SideReport()
     found = _Found(conn, claude_dirs)
@@ -139,14 +161,36 @@ def read_side_files(conn: sqlite3.Connection, claude_dirs: Sequence[str], now: s
         with write_transaction(conn):
             changed = _Changed()
             for path, role in found.read:
-                _read_apart(conn, path, role, now, changed, report)
+                _read_apart(conn, path, role, now, changed, report, reading)
             for unreadable in found.bad:
                 _note_problem(conn, unreadable, now, report)
             note_missing_side_files(conn, found.gone)
             _settle(conn, changed)
     if outputs:
         with write_transaction(conn):
-            report.read += read_outputs(conn, outputs, now, report.problems)
+            report.read += read_outputs(conn, outputs, now, report.problems, reading.masker)
+    return report
+
+
+def read_archived_side_files(
+    conn: sqlite3.Connection,
+    archived: Sequence[tuple[Sequence[Generation], SideRole]],
+    opener: ArchiveOpener,
+    now: str,
+    reading: Reading,
+) -> SideReport:
+    """Read files whose sources are gone: all generations of each, the oldest first."""
+    report = SideReport()
+    if archived:
+        with write_transaction(conn):
+            changed = _Changed()
+            for files, role in archived:
+                for file in files:
+                    opener.chosen = {file.open_path: file}
+                    _read_apart(conn, file.open_path, role, now, changed, report, reading)
+            opener.chosen = {}
+            note_missing_side_files(conn, [file.path for files, _ in archived for file in files])
+            _settle(conn, changed)
     return report
 
 
@@ -157,11 +201,12 @@ def _read_apart(
     now: str,
     changed: _Changed,
     report: SideReport,
+    reading: Reading,
 ) -> None:
     """Read one file, so that whatever is wrong with it leaves the others alone."""
     conn.execute("SAVEPOINT side_file")
     try:
-        _read_file(conn, path, role, now, changed, report)
+        _read_file(conn, path, role, now, changed, report, reading)
     except Exception as e:
         if is_of_the_machine(e) or isinstance(e, MemoryError):
             raise
@@ -179,6 +224,7 @@ def _read_file(
     now: str,
     changed: _Changed,
     report: SideReport,
+    reading: Reading,
 ) -> None:
     """Read one file into its row. Whatever is wrong with it is noted there."""
     file = find_side_file(conn, path)
@@ -186,7 +232,7 @@ def _read_file(
     file.problem, file.state, file.read_at = None, "ok", now
     save_side_file(conn, file)  # history needs its id
     try:
-        fd = open_regular(path)
+        fd = reading.opener(path)
     except FileNotFoundError:
         file.state = "missing"
         save_side_file(conn, file)
@@ -196,7 +242,7 @@ def _read_file(
     else:
         try:
             info = os.fstat(fd)
-            _read_contents(conn, fd, info, file, changed)
+            _read_contents(conn, fd, info, file, changed, reading)
             note_stat(file, info)
         except OSError as e:
             _give_up(file, e)
@@ -209,16 +255,21 @@ def _read_file(
 
 
 def _read_contents(
-    conn: sqlite3.Connection, fd: int, info: os.stat_result, file: SideFile, changed: _Changed
+    conn: sqlite3.Connection,
+    fd: int,
+    info: os.stat_result,
+    file: SideFile,
+    changed: _Changed,
+    reading: Reading,
 ) -> None:
     if file.kind == HISTORY:
-        changed.texts |= read_history(conn, fd, file)
+        changed.texts |= read_history(conn, fd, file, reading)
         return
     if info.st_size > MAX_FILE_BYTES:
         _refuse(file, f"larger than {MAX_FILE_BYTES >> 20} MB")
         return
     try:
-        content = content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0))
+        content = content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0), reading.masker)
     except NotTodos as e:
         _refuse(file, str(e))
         return
@@ -231,11 +282,13 @@ def _read_contents(
             changed.slugs.add(file.slug)
 
 
-def content_of(kind: str, data: bytes) -> str:
-    """What is kept of a file. Raises NotTodos."""
+def content_of(kind: str, data: bytes, masker: Masker | None) -> str:
+    """What is kept of a file, with its secrets masked. Raises NotTodos."""
     if kind == PLAN:
-        return data.decode("utf-8", "replace").replace("\0", "\u2400")
-    return orjson.dumps([list(item) for item in read_items(kind, data)]).decode()
+        text = data.decode("utf-8", "replace").replace("\0", "\u2400")
+        return text if masker is None else masker.mask(text)
+    items = orjson.dumps([list(item) for item in read_items(kind, data)]).decode()
+    return items if masker is None else mask_json(items, masker)
 
 
 def _refuse(file: SideFile, why: str) -> None:

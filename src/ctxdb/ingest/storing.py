@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import CtxdbError
@@ -19,6 +20,7 @@ from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.source_files import OffsetMoved
 
 if TYPE_CHECKING:
+    from ctxdb.ingest.masked_line import Reading
     from ctxdb.ingest.report import SyncReport
     from ctxdb.progress import Progress
     from ctxdb.rows import SourceFile
@@ -38,10 +40,12 @@ class ChunkWriter:
         report: SyncReport,
         now: str,
         progress: Progress,
+        reading: Reading,
         *,
         commits_on_the_way: bool = True,
     ) -> None:
         self.conn = conn
+        self.reading = reading
         self.report = report
         self.now = now
         self.progress = progress
@@ -58,7 +62,7 @@ class ChunkWriter:
             return
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
-        batch = Batch(self.conn, self.now, reread)
+        batch = Batch(self.conn, self.now, partial(reread, self.reading))
         self._is_half_written = True
         try:
             are_moved = batch.write(chunks)

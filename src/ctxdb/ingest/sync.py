@@ -8,21 +8,28 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctxdb.archive.archive_file import archive_path
 from ctxdb.claude.layout import is_transcript
-from ctxdb.errors import CtxdbError, LockHeld
+from ctxdb.errors import ArchiveError, CtxdbError, FrozenDaemon, LockHeld
 from ctxdb.files.walk import scan
-from ctxdb.ingest.archiving import archive_new
+from ctxdb.ingest.archiving import archive_new, is_behind
+from ctxdb.ingest.erasing import erase, is_unfinished
 from ctxdb.ingest.first_sync import build, remove_unfinished
+from ctxdb.ingest.from_archive import note_archive, read_lacking
+from ctxdb.ingest.gate import set_patterns
 from ctxdb.ingest.huge_line import read_announced
+from ctxdb.ingest.masked_line import Reading, reading_of
 from ctxdb.ingest.old_database import replace_old
 from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.run import Policy, read_found_files, start_readers
 from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
+from ctxdb.privacy.rule_settings import masker_of
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
+from ctxdb.store.erase import erase as erase_pages
+from ctxdb.store.erase import is_unerased
 from ctxdb.store.file_stats import load_stats
+from ctxdb.store.integrity import check_if_due, note_checked
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -54,13 +61,13 @@ def sync(
     none to wait for, it does not end: LockHeld is raised when it has caught up. Programs that hold
     SQLite's own lock, as an editor may, are waited for `busy` seconds.
     """
-    with _writing(config, say if wait else None), naming_damage(config.db_path):
+    with _writing(config, say if wait else None) as lock, naming_damage(config.db_path):
         remove_unfinished(config.db_path)
+        if config.db_path.exists():
+            check_if_due(config.db_path, after_crash=lock.is_after_crash)
         report = replace_old_database(config, progress, busy=busy)
         if report is None:
-            report = _read_new_lines(
-                config.db_path, config.roots, config.claude_dirs, progress, busy
-            )
+            report = read_new_lines(config, config.db_path, progress, busy=busy)
         if config.archive:
             _archive(config.db_path, report, busy)
         return report
@@ -76,7 +83,7 @@ def replace_old_database(
     done: list[SyncReport] = []
 
     def fill(path: Path, roots: Sequence[str]) -> None:
-        done.append(_read_new_lines(path, roots, config.claude_dirs, progress, busy))
+        done.append(read_new_lines(config, path, progress, roots=roots, busy=busy))
 
     if not replace_old(config.db_path, config.roots, fill, busy):
         return None
@@ -85,25 +92,46 @@ def replace_old_database(
     return report
 
 
-def _read_new_lines(
+def read_new_lines(
+    config: Config,
     path: Path,
-    roots: Sequence[str],
-    claude_dirs: Sequence[str],
     progress: Progress,
-    busy: float,
+    *,
+    roots: Sequence[str] | None = None,
+    busy: float = BUSY_SECONDS,
 ) -> SyncReport:
-    """Bring one database up to date; it is made if it is not there."""
+    """Bring one database up to date; it is made if it is not there.
+
+    `path` is the database of the configuration, or a file that will take its place. Whatever it
+    lacks is read from the archive of the configured database.
+    """
     began = time.monotonic()
-    built = build(path, roots, progress)
+    is_new = not path.exists()
+    roots = config.roots if roots is None else roots
+    ignore = config.settings["ignore"]
+    masker = masker_of(config.settings)
+    built = build(path, roots, progress, masker, ignore)
     if built is not None:
         give_back()
     with closing(open_writer(path, wait=busy)) as conn:
         prepare(conn, path)
+        if is_new:
+            note_checked(conn)
+        if is_unerased(conn):
+            erase_pages(conn, wait=0.0)
+        set_patterns(conn, ignore)
+        waits_for: list[str] = []
+        if path == config.db_path and is_unfinished(conn):
+            waits_for = erase(path, conn, utc_now()).waits_for
         found = scan(roots, is_transcript, load_stats(conn))
-        report = read_found_files(conn, found, POLICY, progress)
-        beside = read_side_files(conn, claude_dirs, utc_now())
+        reading = reading_of(conn, masker)
+        report = read_found_files(conn, found, POLICY, progress, reading)
+        beside = read_side_files(conn, config.claude_dirs, utc_now(), reading)
         report.side_files = beside.read
         report.problems += beside.problems
+        report.problems += (f"not yet erased: {one}" for one in waits_for)
+        if config.archive or path != config.db_path:
+            _read_archive(conn, config.db_path, report, progress, reading)
         if built is not None:
             report = _together(built, report)
             report.seconds = round(time.monotonic() - began, 3)
@@ -112,21 +140,38 @@ def _read_new_lines(
     return report
 
 
-def _archive(path: Path, report: SyncReport, busy: float) -> None:
-    """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
-    if not (report.lines_read or report.side_files) and archive_path(path).exists():
-        return
+def _read_archive(
+    conn: sqlite3.Connection,
+    db_path: Path,
+    report: SyncReport,
+    progress: Progress,
+    reading: Reading,
+) -> None:
+    """Read what only the archive has; if the archive cannot be used, the rest goes on."""
     try:
-        with closing(open_writer(path, wait=busy)) as conn:
-            added = archive_new(path, conn, utc_now())
-        report.archived_bytes = added.bytes
-        report.problems += (f"for the archive: {problem}" for problem in added.problems)
-    except (CtxdbError, OSError) as e:
+        read_lacking(conn, db_path, report, progress, reading)
+    except ArchiveError as e:
         report.problems.append(f"for the archive: {e}")
 
 
+def _archive(path: Path, report: SyncReport, busy: float) -> None:
+    """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
+    try:
+        with closing(open_writer(path, wait=busy)) as conn:
+            if not (report.lines_read or report.side_files or is_behind(path, conn)):
+                return
+            added = archive_new(path, conn, utc_now())
+            note_archive(conn, path)
+        report.archived_bytes = added.bytes
+        report.problems += (f"for the archive: {problem}" for problem in added.problems)
+    except (CtxdbError, OSError) as e:
+        problem = f"for the archive: {e}"
+        if problem not in report.problems:  # it could not be read either
+            report.problems.append(problem)
+
+
 @contextmanager
-def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[None]:
+def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[WriterLock]:
     """Hold the writer lock. Without `say` nobody is waited for."""
     lock = WriterLock(config.db_path)
     is_said = False
@@ -136,18 +181,29 @@ def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[None
             break
         except LockHeld as held:
             if say is None:
+                if held.is_daemon:
+                    _refuse_frozen(config.db_path)
                 raise
             is_kept = _is_kept(config) if held.is_daemon else False
             if is_kept:
                 raise
             if is_kept is False and not is_said:
-                say(_waiting(held))
+                say(_waiting(held, config.db_path))
                 is_said = True
         time.sleep(TURN_SECONDS)
     try:
-        yield
+        yield lock
     finally:
         lock.release()
+
+
+def _refuse_frozen(db_path: Path) -> None:
+    """Raise FrozenDaemon if the daemon is there but does nothing."""
+    from ctxdb.daemon_health import running
+
+    daemon = running(db_path)
+    if daemon is not None and daemon.is_frozen:
+        raise FrozenDaemon(db_path, daemon.pid, daemon.frozen_text)
 
 
 def _is_kept(config: Config) -> bool | None:
@@ -163,17 +219,22 @@ def _is_kept(config: Config) -> bool | None:
         if daemon is None:  # it has said nothing yet, or that it ends
             if time.monotonic() > give_up:
                 return True
-        elif not set(config.roots) <= set(daemon.roots):
+        elif not set(config.roots) <= set(daemon.roots) or daemon.is_frozen:
             return False
-        elif daemon.state not in ("starting", "catching_up") or daemon.is_late:
+        elif daemon.state not in ("starting", "catching_up"):
             return True
         time.sleep(TURN_SECONDS)
     return None
 
 
-def _waiting(held: LockHeld) -> str:
+def _waiting(held: LockHeld, db_path: Path) -> str:
     who = "another process" if held.pid is None else f"process {held.pid}"
     if held.is_daemon:
+        from ctxdb.daemon_health import running
+
+        daemon = running(db_path)
+        if daemon is not None and daemon.is_frozen:
+            return f"Waiting for a daemon that is frozen: {daemon.frozen_text}."
         return (
             f"Waiting for {who}, a daemon that reads other folders; `ctxdb daemon stop` stops it."
         )

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 from ctxdb.files.tail import Unfinished
 from ctxdb.ingest.line_reader import FilePlace, ReaderDied, read_file
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.ring import Ring
+from ctxdb.privacy.json_bytes import Place
 from ctxdb.rules.chunk import Chunk, unpack_chunk
 
 READERS = 2
@@ -42,6 +44,7 @@ class Task:
     agent_id: str | None
     limit: int | None = None  # where it ends for us
     unfinished: Unfinished | None = None
+    masked: tuple[Place, ...] | None = None  # as FilePlace.masked
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,11 @@ class _Batches:
 
 
 def _serve(
-    tasks: Sequence[tuple[int, Task]], limits: Limits, ring: Ring, others: Sequence[Ring]
+    tasks: Sequence[tuple[int, Task]],
+    reading: Reading,
+    limits: Limits,
+    ring: Ring,
+    others: Sequence[Ring],
 ) -> None:
     """A process that reads: every file, and sends its lines or what stopped it."""
     # Ctrl-C on a terminal reaches all processes; the first one ends this one when it is through.
@@ -100,12 +107,13 @@ def _serve(
     batches = _Batches(ring, limits)
     try:
         for n, task in tasks:
-            place = FilePlace(task.session_id, task.agent_id)
+            place = FilePlace(task.session_id, task.agent_id, task.masked)
             chunks = read_file(
                 task.path,
                 task.offset,
                 task.mark,
                 place,
+                reading,
                 limit=task.limit,
                 unfinished=task.unfinished,
             )
@@ -177,9 +185,12 @@ class _Reader(NamedTuple):
 class ReaderProcesses:
     """Read files in other processes, ahead of whoever asks."""
 
-    def __init__(self, tasks: Sequence[Task], limits: Limits) -> None:
+    def __init__(self, tasks: Sequence[Task], reading: Reading, limits: Limits) -> None:
         self.tasks = tasks
+        self.reading = reading
         self.readers: list[_Reader] = []
+        if reading.masker is not None:
+            reading.masker.prepare()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             try:
@@ -195,7 +206,7 @@ class ReaderProcesses:
         others = [reader.ring for reader in self.readers]
         ring = Ring(AHEAD_BYTES)
         process = multiprocessing.get_context("fork").Process(
-            target=_serve, args=(share, limits, ring, others), daemon=True
+            target=_serve, args=(share, self.reading, limits, ring, others), daemon=True
         )
         try:
             process.start()

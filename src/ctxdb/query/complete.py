@@ -1,4 +1,4 @@
-"""Suggest words for the shell's completion: views, queries, projects and sessions.
+"""Suggest words for the shell's completion: views, queries, columns, projects and sessions.
 
 Titles of sessions come from transcripts, and a shell interprets what it is given: zsh takes a colon
 for the end of the word, and expands $(...) in descriptions. So only letters, digits, spaces and a
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 LATEST = 50  # sessions that are suggested
 PROJECTS = 500
@@ -49,6 +49,45 @@ def projects(incomplete: str) -> Iterator[tuple[str, str]]:
         text = str(name or "")
         if text.startswith(incomplete) and harmless(text) == text:
             yield text, harmless(str(path or "").replace("/", " "))
+
+
+def parameters(incomplete: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Return what `-p` takes for the view or query on the command line: parameters, columns."""
+    file = _file_among(words)
+    if file is not None:
+        meanings = {param.name: param.words for param in file.params} | dict(file.columns)
+        for name, meaning in meanings.items():
+            if name.startswith(incomplete):
+                yield name, harmless(meaning)
+
+
+def columns(incomplete: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Return columns for `--columns`: the last word of a comma list is completed."""
+    before, comma, last = incomplete.rpartition(",")
+    chosen = set(before.split(","))
+    for name, meaning in _columns(words):
+        if name.startswith(last) and name not in chosen:
+            yield f"{before}{comma}{name}", meaning
+
+
+def sort_columns(incomplete: str, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Return columns for `--sort`."""
+    for name, meaning in _columns(words):
+        if name.startswith(incomplete):
+            yield name, meaning
+
+
+def _columns(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    file = _file_among(words)
+    if file is not None:
+        for name, meaning in file.columns.items():
+            yield name, harmless(meaning)
+
+
+def _file_among(words: Sequence[str]) -> sql_files.SqlFile | None:
+    """The view or query that the command line names."""
+    found = (sql_files.find(word.replace("-", "_")) for word in words)
+    return next((file for file in found if file is not None), None)
 
 
 def harmless(text: str) -> str:

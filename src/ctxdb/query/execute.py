@@ -10,7 +10,7 @@ from ctxdb.query.resolve import unknown
 from ctxdb.query.uncertain import LeftOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from ctxdb.query.guard import Guarded
     from ctxdb.query.statement import Statement
@@ -31,12 +31,15 @@ class Answer:
         rows: Iterator[Row],
         displays: Sequence[Display] | None = None,
         left_out: LeftOut | None = None,
+        total: Collection[str] = (),
     ) -> None:
         self.columns = columns
         self.rows = rows
         self.displays = displays  # of each column; None: by their names
         self.left_out = left_out or LeftOut()
+        self.total = total  # columns that can be added up over all rows
         self.cut_at: int | None = None  # how many rows were passed on, if there are more
+        self.count = 0  # how many rows were passed on so far
 
 
 def execute(guarded: Guarded, statement: Statement, most_rows: int) -> Answer:
@@ -63,12 +66,13 @@ def execute(guarded: Guarded, statement: Statement, most_rows: int) -> Answer:
                     answer.cut_at = limit if statement.limit is None else None
                     return
                 count += 1
+                answer.count = count
                 left_out.add(row)
                 yield row if picked is None else tuple(row[position] for position in picked)
 
     chosen = names if picked is None else [names[position] for position in picked]
     displays = displays_for(chosen, statement.displays)
-    answer = Answer(_distinct(chosen), rows(), displays, left_out)
+    answer = Answer(_distinct(chosen), rows(), displays, left_out, statement.total)
     return answer
 
 

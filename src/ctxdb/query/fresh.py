@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctxdb.config import Config
+    from ctxdb.lock import Writer
     from ctxdb.progress import Progress
 
 BUDGET_SECONDS = 4.0  # of reading before an answer
@@ -57,12 +58,20 @@ def freshen(
         # A newer database is reported even if a daemon keeps it up to date: its columns may have
         # other meanings.
         glance = look(config, may_be_newer=False)
-        if glance is None or glance.nothing_new:
+        if glance is not None and glance.is_outdated:
+            why = "the rows were derived by an earlier version of ctxdb"
+            say(f"{config.db_path}: {why}; `ctxdb sync` derives them again.")
+            return
+        if glance is None:
             return
         from ctxdb.lock import current_writer
 
-        if current_writer(config.db_path) is not None:
-            _say_if_stale(glance, say)
+        writer = current_writer(config.db_path)
+        if writer is not None:
+            if not _say_if_frozen(config, writer, glance, say):
+                _say_if_stale(glance, say)
+            return
+        if glance.nothing_new:
             return
         _sync(config, say, budget)
     except LockHeld:
@@ -84,9 +93,10 @@ def freshen(
 class Glance:
     """What differs between the transcripts and what the database has of them."""
 
-    __slots__ = ("behind", "nothing_new", "oldest_ns")
+    __slots__ = ("behind", "is_outdated", "nothing_new", "oldest_ns")
 
     def __init__(self) -> None:
+        self.is_outdated = False  # its rows have the meanings of an earlier version
         self.nothing_new = True
         self.behind = 0  # bytes not read yet
         self.oldest_ns = 0  # when the first of them was written; 0 if there are none
@@ -102,7 +112,7 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
 
     from ctxdb.errors import CtxdbError, OldDatabase
     from ctxdb.store.connection import open_reader
-    from ctxdb.store.version import applied, is_current
+    from ctxdb.store.version import MEANINGS, applied, is_current, meanings_of
 
     try:
         conn = open_reader(config.db_path)
@@ -113,6 +123,7 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
     try:
         try:
             glance = Glance()
+            glance.is_outdated = meanings_of(conn) < MEANINGS
             glance.nothing_new = is_current(conn)
             if not glance.nothing_new:
                 if not applied(conn):
@@ -145,12 +156,16 @@ def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -
     from ctxdb.claude.layout import is_transcript
     from ctxdb.files.walk import scan, text_of
     from ctxdb.store.file_stats import load_stats
+    from ctxdb.store.tombstones import Tombstones
 
+    tombstones = Tombstones(conn)
     found = scan(roots, is_transcript, load_stats(conn))
     for file in found.files:
         row = conn.execute(
             'SELECT "offset", state FROM source_files WHERE path = ?', (text_of(file.path),)
         ).fetchone()
+        if row is None and tombstones.stat_of(file.path) == file.stat:
+            continue  # of a forgotten session, or of an ignored project
         offset, state = row or (0, "new")
         if state == "unreadable" and not os.access(file.path, os.R_OK):
             continue
@@ -266,6 +281,26 @@ def _rebuild(config: Config, say: Callable[[str], None]) -> None:
         sync(config, progress=progress)
     finally:
         progress.finish()
+
+
+def _say_if_frozen(
+    config: Config, writer: Writer, glance: Glance, say: Callable[[str], None]
+) -> bool:
+    """Say that the daemon does nothing, if that is so; return whether it is."""
+    if not writer.is_daemon:
+        return False
+    from ctxdb.daemon_health import running
+
+    daemon = running(config.db_path)
+    if daemon is None or not daemon.is_frozen:
+        return False
+    without = ""
+    if glance.behind:
+        from ctxdb.progress import human_bytes
+
+        without = f" This answer is without {human_bytes(glance.behind)} of transcripts."
+    say(f"The daemon is frozen: {daemon.frozen_text}.{without}")
+    return True
 
 
 def _say_if_stale(glance: Glance, say: Callable[[str], None]) -> None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxdb.errors import CtxdbError, DamagedDatabase, UsageError
 from ctxdb.store.connection import naming_damage, open_reader
+from ctxdb.store.fulltext import INDEXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -38,9 +39,9 @@ SQLITE_BYTES = 1 << 30  # of memory, mostly for sorting
 PROCESS_BYTES = 4 << 30
 INFINITE = float("inf")
 REPAIR = (
-    "the full-text index is damaged, the tables may not be; to rebuild it, run in the sqlite3"
-    " shell: INSERT INTO messages_fts(messages_fts) VALUES ('rebuild'); and the same with"
-    " tool_uses_fts, turns_fts and sessions_fts"
+    "the full-text index is damaged, the tables may not be; to rebuild it, run in the sqlite3"  # noqa: S608
+    f" shell: INSERT INTO {INDEXES[0]}({INDEXES[0]}) VALUES ('rebuild'); and the same with"
+    f" {', '.join(INDEXES[1:-1])} and {INDEXES[-1]}"
 )
 
 _FUNCTIONS = frozenset({"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"})
@@ -91,17 +92,25 @@ class TooMuch(CtxdbError):
 class Guarded:
     """A guarded connection; `seconds` is the time for everything that is asked on it.
 
-    With `hard`, the process ends if SQLite does not stop in time: only for the command line.
+    With `hard`, the process ends if SQLite does not stop in time: only for the command line. With
+    `any_thread`, threads may use it in turn.
     """
 
-    def __init__(self, path: Path, *, seconds: float = SECONDS, hard: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        seconds: float = SECONDS,
+        hard: bool = False,
+        any_thread: bool = False,
+    ) -> None:
         self.path = path
         self.seconds = seconds
         self._left = seconds
         self._began = 0.0
         self._until = INFINITE
         self._is_open = True
-        self._connection = open_reader(path)
+        self._connection = open_reader(path, any_thread=any_thread)
         limit = self._connection.setlimit
         limit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
         limit(sqlite3.SQLITE_LIMIT_SQL_LENGTH, SQL_BYTES)
@@ -121,6 +130,10 @@ class Guarded:
         """Close the connection. It is safe to call this twice."""
         self._is_open = False
         self._connection.close()
+
+    def renew(self) -> None:
+        """Allow the whole time again: the connection is used for another question."""
+        self._left = self.seconds
 
     @contextmanager
     def asking(self) -> Iterator[sqlite3.Connection]:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     Value = str | int | float | None
 
 
+AUTOMATED = "automated"  # as the value of `human`: only the sessions that a program ran
+
+
 def condition(
     option: str, one: Filter, text: str, conn: sqlite3.Connection, values: dict[str, Value]
 ) -> str:
@@ -38,6 +41,8 @@ def condition(
         return f"{name} = :_session"
     if option == "human":
         automated = "(SELECT id FROM main.sessions WHERE is_automated = 1)"
+        if text == AUTOMATED:
+            return f"{name} IN {automated}"
         return f"coalesce({name}, '') NOT IN {automated}"  # nothing says that a program wrote it
     values["_model"] = text.lower()
     return f"instr(lower({name}), :_model) > 0"

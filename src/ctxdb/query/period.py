@@ -50,6 +50,26 @@ def bounds(begin: str | None, end: str | None) -> tuple[str | None, str | None]:
     return first, last
 
 
+def in_words(begin: str | None, end: str | None, now: datetime | None = None) -> str:
+    """Return the local days of a period: since 2026-08-01, until 2026-08-31; empty for all."""
+    first = None if begin is None else _stretch(begin, now)
+    last = None if end is None else _stretch(end, now)
+    parts = []
+    if first is not None:
+        parts.append(f"since {_day_or_minute(first.begin)}")
+    if last is not None:
+        # The end is not included: of whole days, the last one is named.
+        is_day = last.end.time() == time.min and last.end > last.begin
+        shown = last.end - timedelta(days=1) if is_day else last.end
+        parts.append(f"until {_day_or_minute(shown)}")
+    return " ".join(parts)
+
+
+def _day_or_minute(moment: datetime) -> str:
+    local = moment if moment.tzinfo is None else moment.astimezone().replace(tzinfo=None)
+    return f"{local:%Y-%m-%d}" if local.time() == time.min else f"{local:%Y-%m-%d %H:%M}"
+
+
 def day(text: str, now: datetime | None = None) -> str:
     """Return the UTC text of the midnight that a day begins with; only one whole day is valid."""
     found = _stretch(text, now)

@@ -1,25 +1,27 @@
 """Draw an answer as a chart in the terminal: bars for a few points, columns for many.
 
 The first column that is not a number is the axis. The value is the cost, else the tokens, else the
-first number; ``--columns day,requests`` chooses others. Rows with the same label (the models of a
-day, projects of one name) are added up. Days, weeks and months without a row are drawn as zero. An
-answer with a weekday and an hour is a map of the week.
+first number that can be added up; if there is none, rows are counted. ``--columns day,requests``
+chooses others. Rows with the same label (the models of a day, projects of one name) are added up.
+Figures that cannot be added up (shares, medians) are drawn only if they are asked for; then rows
+with the same label give their mean, and the title says so. Days, weeks and months without a row are
+drawn as zero. An answer with a weekday and an hour is a map of the week.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import date, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.errors import UsageError
 from ctxdb.escape import clip, clip_path, printable, width
 from ctxdb.query.cells import display_by_name, shown
+from ctxdb.query.plot_times import Point, in_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ctxdb.store.sql_files import ColumnKind, Display
 
@@ -28,19 +30,23 @@ if TYPE_CHECKING:
 # Widths are in columns of a terminal.
 WIDTH = 80  # of a chart in a pipe
 HEIGHT = 12  # lines of a chart of columns
+CHOSEN_COLUMNS = 2  # an axis and a value: all that a chart can show, so they were chosen
 BARS = 45  # points that are drawn as bars, one a line; more are a chart of columns
 LABEL = 28  # a label; more where the bars have room
 BAR = 24  # what bars keep beside long labels
 LEAST_BAR = 8  # and on a narrow page, where labels are shortened
 SCALE = 9  # the widest figure beside a chart of columns
-# More days, weeks or months than this are not filled in. Eleven years of days can be a person's
-# history. The days since 1970 come from a clock that was not set, and would hide everything else.
-MOST_STEPS = 4000
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 LEVELS = " ▁▂▃▄▅▆▇█"
 SHADES = " ░▒▓█"
 SHORT = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+
+
+# Names of figures that cannot be added up.
+_NO_SUM = re.compile(
+    r"median|p95|mean|average|avg|_rate|ratio|_per_|_before|_after|^exit|percent|^succeeded$|^is_|_number$"
+)
 
 
 class _Column(NamedTuple):
@@ -56,10 +62,10 @@ class _Column(NamedTuple):
     def is_numeric(self) -> bool:
         return self.has_numbers and not any(isinstance(value, str | bytes) for value in self.values)
 
-
-class _Point(NamedTuple):
-    label: str
-    value: float
+    @property
+    def is_measure(self) -> bool:
+        """Whether its values can be added up."""
+        return self.kind not in ("id", "share", "time") and not _NO_SUM.search(self.name.lower())
 
 
 def draw(
@@ -80,17 +86,40 @@ def draw(
     by_name = {column.name.lower(): column for column in columns}
     if "weekday" in by_name and "hour" in by_name:
         return _week_map(by_name.pop("weekday"), by_name.pop("hour"), [*by_name.values()], room)
-    axis, value = _axes(columns)
+    axis, value = _axes([_by_day(column) for column in columns])
     numbers = [_as_number(number) for number in value.values]
     sums: dict[str, float] = {}
-    for label, number in zip(axis.values, numbers, strict=True):
+    rows_of: dict[str, int] = {}  # with a value
+    for label, given, number in zip(axis.values, value.values, numbers, strict=True):
         text = shown(label, axis.kind)
         sums[text] = sums.get(text, 0) + number
-    points = _in_time(sums) or _in_order(sums, numbers)
-    title = f"{printable(value.name)} by {printable(axis.name)}"
+        rows_of[text] = rows_of.get(text, 0) + (given is not None)
+    name = printable(value.name)
+    if not value.is_measure and max(rows_of.values()) > 1:
+        name = f"mean of {name}"
+        sums = {label: total / max(rows_of[label], 1) for label, total in sums.items()}
+    points = in_time(sums) or _in_order(sums, numbers)
+    title = f"{name} by {printable(axis.name)}"
     if len(points) <= BARS:
         return [title, *_bars(points, value.kind, room)]
-    return [title, *_levels(points, value.kind, room)]
+    lines, per = _levels(points, value, room)
+    if per > 1:
+        each = "sum" if value.is_measure else "mean"
+        title += f" (each column is the {each} of {per})"
+    return [clip(title, room), *lines]
+
+
+def _by_day(column: _Column) -> _Column:
+    """A column of times as local days; if all are on one day, as hours of it."""
+    if column.kind != "time":
+        return column
+    times = [shown(value, "time") for value in column.values]
+    days = {time[:10] for time in times if time}
+    if len(days) == 1:
+        return _Column(
+            f"hour of {next(iter(days))}", "text", [f"{time[11:13]}:00" for time in times]
+        )
+    return _Column("day", "text", [time[:10] or None for time in times])
 
 
 def _as_number(value: object) -> float:
@@ -103,8 +132,15 @@ def _axes(columns: Sequence[_Column]) -> tuple[_Column, _Column]:
     if axis is None:
         axis, *_ = columns
     numeric = [column for column in columns if column.is_numeric and column is not axis]
-    if not numeric:
-        raise UsageError("nothing to plot: no column of numbers; --columns chooses two")
+    measures = [column for column in numeric if column.is_measure]
+    if axis.name.startswith(("day", "hour")) and len(columns) > CHOSEN_COLUMNS:
+        # One row for each thing that happened: what else it has in numbers is no sum of days.
+        measures = [column for column in measures if column.kind in ("money", "tokens")]
+    if len(columns) <= CHOSEN_COLUMNS and numeric:  # these were asked for
+        measures = measures or numeric
+    if not measures:
+        return axis, _Column("rows", "number", [1] * len(axis.values))
+    numeric = measures
     for kind in ("money", "tokens"):
         # The sum over everything has the shorter name: cost_usd before cost_own_usd.
         if found := sorted(
@@ -116,9 +152,9 @@ def _axes(columns: Sequence[_Column]) -> tuple[_Column, _Column]:
     return axis, value
 
 
-def _in_order(sums: dict[str, float], numbers: Sequence[float]) -> list[_Point]:
+def _in_order(sums: dict[str, float], numbers: Sequence[float]) -> list[Point]:
     """Return the points in the order of the rows; sorted by value if the rows were."""
-    points = [_Point(label, value) for label, value in sums.items()]
+    points = [Point(label, value) for label, value in sums.items()]
     if len(points) == len(numbers):
         return points
     if all(one >= other for one, other in pairwise(numbers)):
@@ -126,89 +162,6 @@ def _in_order(sums: dict[str, float], numbers: Sequence[float]) -> list[_Point]:
     if all(one <= other for one, other in pairwise(numbers)):
         return sorted(points, key=lambda point: point.value)
     return points
-
-
-# -- time ------------------------------------------------------------------------------------------
-
-_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
-_WEEK = re.compile(r"(\d{4})-W(\d\d)")
-_MONTH = re.compile(r"(\d{4})-(\d\d)")
-
-
-def _in_time(sums: dict[str, float]) -> list[_Point] | None:
-    """Return the points in order if they are times, with those between them as zero; else None."""
-    if not all(label[:4].isdecimal() and label[4:5] == "-" for label in sums):
-        return None
-    for pattern, begin, next_, name in (
-        (_DAY, date, _next_day, date.isoformat),
-        (_WEEK, _monday, _next_week, _week_name),
-        (_MONTH, _first_day, _next_month, _month_name),
-    ):
-        try:
-            days = sorted(begin(*map(int, found.groups())) for found in _all(pattern, sums))
-        except ValueError:
-            continue
-        if len(days) != len(sums):
-            continue
-        first, *_ = days
-        are_weeks = pattern is _DAY and not any((day - first).days % 7 for day in days)
-        return _filled(sums, days, _next_week if are_weeks else next_, name)
-    return _by_label(sums)
-
-
-def _by_label(sums: dict[str, float]) -> list[_Point]:
-    return [_Point(label, value) for label, value in sorted(sums.items())]
-
-
-def _filled(
-    sums: dict[str, float],
-    days: list[date],
-    next_: Callable[[date], date],
-    name: Callable[[date], str],
-) -> list[_Point]:
-    points: list[_Point] = []
-    day, last = min(days), max(days)
-    while day <= last:
-        if len(points) > MOST_STEPS:
-            return _by_label(sums)
-        points.append(_Point(name(day), sums.get(name(day), 0.0)))
-        if day == last:  # the calendar may end here
-            break
-        day = next_(day)
-    return points
-
-
-def _all(pattern: re.Pattern[str], labels: Iterable[str]) -> list[re.Match[str]]:
-    return [found for label in labels if (found := pattern.fullmatch(label))]
-
-
-def _monday(year: int, week: int) -> date:
-    return date.fromisocalendar(year, week, 1)
-
-
-def _first_day(year: int, month: int) -> date:
-    return date(year, month, 1)
-
-
-def _next_day(day: date) -> date:
-    return day + timedelta(days=1)
-
-
-def _next_week(day: date) -> date:
-    return day + timedelta(days=7)
-
-
-def _next_month(day: date) -> date:
-    return (day + timedelta(days=31)).replace(day=1)
-
-
-def _week_name(day: date) -> str:
-    year, week, _ = day.isocalendar()
-    return f"{year:04}-W{week:02}"
-
-
-def _month_name(day: date) -> str:
-    return f"{day.year:04}-{day.month:02}"
 
 
 # -- drawing ---------------------------------------------------------------------------------------
@@ -226,7 +179,7 @@ def _share(value: float, most: float) -> float:
     return value / most if value > 0 and most > 0 else 0.0  # 0 also for NaN
 
 
-def _labels(points: list[_Point], most: int) -> list[str]:
+def _labels(points: list[Point], most: int) -> list[str]:
     """Return the labels in at most this width; if their beginnings are equal, with their ends."""
     labels = [clip(point.label, most) for point in points]
     if len(set(labels)) == len(labels):
@@ -241,7 +194,7 @@ def _with_end(text: str, room: int) -> str:
     return clip(text, room - width(tail) + 1).removesuffix("…") + tail
 
 
-def _bars(points: list[_Point], kind: ColumnKind, room: int) -> list[str]:
+def _bars(points: list[Point], kind: ColumnKind, room: int) -> list[str]:
     figures = [shown(point.value, kind) for point in points]
     right = max(map(width, figures))
     beside = room - right - 4
@@ -258,13 +211,17 @@ def _bars(points: list[_Point], kind: ColumnKind, room: int) -> list[str]:
     return lines
 
 
-def _levels(points: list[_Point], kind: ColumnKind, room: int) -> list[str]:
+def _levels(points: list[Point], value: _Column, room: int) -> tuple[list[str], int]:
+    """Return the lines, and how many points share a column: their sum, or else their mean."""
+    kind = value.kind
     space = max(room - SCALE - 2, 10)
     per = -(-len(points) // space)  # points that share one column of the screen
     # If one column has fewer points than the others, it is the first: the newest has all of its.
     ends = range(len(points) - (len(points) - 1) // per * per, len(points) + 1, per)
     parts = [points[max(end - per, 0) : end] for end in ends]
-    values = [sum(point.value for point in part) / len(part) for part in parts]
+    values = [sum(point.value for point in part) for part in parts]
+    if not value.is_measure:
+        values = [total / len(part) for total, part in zip(values, parts, strict=True)]
     top = max(_most(values), 0.0)
     scale = {
         HEIGHT: clip(shown(top, kind), SCALE),
@@ -274,17 +231,15 @@ def _levels(points: list[_Point], kind: ColumnKind, room: int) -> list[str]:
     lines = []
     for line in range(HEIGHT, 0, -1):
         cells = []
-        for value in values:
-            eighths = round(_share(value, top) * HEIGHT * 8)
+        for number in values:
+            eighths = round(_share(number, top) * HEIGHT * 8)
             cells.append(LEVELS[max(0, min(8, eighths - (line - 1) * 8))])
         lines.append(f"{scale.get(line, ''):>{margin}} ┤{''.join(cells)}".rstrip())
     first, *_, last = (point.label for point in points)
     gap = max(len(values) - len(first) - len(last), 1)
     lines.append(f"{'':>{margin}} └{'─' * len(values)}")
     lines.append(f"{'':>{margin}}  {first}{' ' * gap}{last}")
-    if per > 1:
-        lines.append(f"{'':>{margin}}  (each column is the mean of {per})")
-    return lines
+    return lines, per
 
 
 def _week_map(weekday: _Column, hour: _Column, others: list[_Column], room: int) -> list[str]:

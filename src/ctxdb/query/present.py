@@ -15,13 +15,13 @@ from ctxdb.output import ByteLimit, note, say
 from ctxdb.query.execute import execute
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.resolve import meant
-from ctxdb.query.statement import statement_for
+from ctxdb.query.statement import Ask, statement_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxdb.query.execute import Answer
-    from ctxdb.query.statement import Ask, Statement
+    from ctxdb.query.statement import Statement
     from ctxdb.query.table import Page
 
 # Unless --limit and --max-bytes say otherwise. People read a table or Markdown; programs read the
@@ -68,16 +68,60 @@ def answer(
             known = frozenset({"session_id"} if ask.session and not ask.columns else ())
             is_chosen = ask.columns is not None
             write(found, format_, limit, raw=raw, known=known, is_chosen=is_chosen)
+        if not found.count and is_for_people | plot:
+            note(_no_rows(ask, statement, guarded))
+            return
     finally:
         guarded.close()
     if (is_for_people or plot) and (uncertain := found.left_out.in_words()):
         note(uncertain)
-    if statement.note:
+    if statement.note and (is_for_people or plot):
         note(statement.note)
     if limit.is_reached:
         note(_truncated_bytes(limit))
     elif found.cut_at is not None:
         note(f"Truncated at {found.cut_at:,} rows, there are more: --limit N shows up to N.")
+
+
+def _no_rows(ask: Ask, statement: Statement, guarded: Guarded) -> str:
+    """Return one line for an empty answer: what was asked for, and where the newest data is."""
+    if not statement.name:
+        return "No rows."
+    filters = {"project": ask.project, "session": ask.session, "model": ask.model}
+    asked = [statement.note.removeprefix("Showing ").partition(";")[0].removesuffix(".")]
+    asked += [f"{name} {value}" for name, value in filters.items() if value]
+    asked += ["people only"] if ask.human else []
+    what = f"No rows ({', '.join(filter(None, asked))})." if any(asked) else "No rows."
+    if not statement.note:
+        return what
+    newest = _newest(ask, guarded)
+    where = " in that project" if ask.project else ""
+    if newest is None:
+        return what
+    return f"{what} The newest data{where} is of {newest}; --since all shows everything."
+
+
+def _newest(ask: Ask, guarded: Guarded) -> str | None:
+    """The local time at which the newest of the sessions that were asked for ended."""
+    from ctxdb.formatting import day_and_time
+
+    latest = Ask(
+        "sessions",
+        project=ask.project,
+        human=ask.human,
+        columns="ended_at",
+        sort="-ended_at",
+        limit=1,
+    )
+    try:
+        with guarded.asking() as conn:
+            made = statement_for(latest, conn)
+            rows = conn.execute(made.sql, made.values).fetchall()
+    except CtxdbError:
+        return None
+    for (ended_at,) in rows:
+        return day_and_time(ended_at) or None
+    return None
 
 
 def _truncated_bytes(limit: ByteLimit) -> str:
@@ -161,7 +205,6 @@ def _plot(answer: Answer) -> None:
 
     rows = list(answer.rows)
     if not rows:
-        note("No rows.")
         return
     for line in draw(answer.columns, rows, page().width, answer.displays):
         say(line)
@@ -170,14 +213,16 @@ def _plot(answer: Answer) -> None:
 def _write_table(
     answer: Answer, limit: ByteLimit, known: frozenset[str], *, is_chosen: bool
 ) -> None:
-    from ctxdb.query.table import lay_out
+    from ctxdb.query.table import lay_out, total_row
 
     rows = list(answer.rows)
     if not rows:
-        note("No rows.")
         return
     where = page()._replace(known=known, is_chosen=is_chosen)
-    made = lay_out(answer.columns, rows, where, answer.displays)
+    total = None
+    if answer.total and where.width is not None and answer.cut_at is None:
+        total = total_row(answer.columns, rows, answer.total)
+    made = lay_out(answer.columns, rows, where, answer.displays, total)
     for line in limit.within(f"{line}\n" for line in made.lines):
         sys.stdout.write(line)
     if made.left_out:

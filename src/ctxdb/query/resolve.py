@@ -81,7 +81,8 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     """Return the ids of the projects that a name, a folder or a part of a path means.
 
     If a name is equal, only it counts; if a folder is, only the projects in it. The worktrees of a
-    repository are included.
+    repository are included. Of projects with one name, views add the folders above it: that longer
+    name means only that project.
     """
     if not text.strip():
         raise UsageError("which project? Give its name, its folder or a part of the path")
@@ -89,6 +90,9 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     projects = [_Project(*row) for row in conn.execute(sql)]
     lower = text.lower()
     found = [one for one in projects if one.name.lower() == lower]
+    if not found and os.sep in text:
+        shown = _shown_as(conn, lower)
+        found = [one for one in projects if one.repo_path in shown]
     # .worktrees is a part of a path; ./lantern is a folder here.
     is_here = text in (".", "..") or text.startswith(("./", "../"))
     if not found and (text.startswith("~") or os.sep in text or is_here):
@@ -105,6 +109,17 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
     repos = {one.path for one in found if one.path and one.path == one.repo_path}
     ids = {one.id for one in found} | {one.id for one in projects if one.repo_path in repos}
     return sorted(ids)
+
+
+def _shown_as(conn: sqlite3.Connection, lower: str) -> set[str]:
+    """Return the folders of the repositories that views show by this name."""
+    import sqlite3
+
+    sql = "SELECT repo_path FROM _project_names WHERE lower(project) = ?"
+    try:
+        return {path for (path,) in conn.execute(sql, (lower,))}
+    except sqlite3.OperationalError:  # a database of another version
+        return set()
 
 
 def _in_folder(projects: list[_Project], folder: str, *, is_here: bool) -> list[_Project]:

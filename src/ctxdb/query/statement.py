@@ -44,7 +44,7 @@ class Ask(NamedTuple):
     limit: int | None = None
     sort: str | None = None
     columns: str | None = None
-    human: str | None = None  # any text: without the sessions that a program ran
+    human: str | None = None  # without the sessions that a program ran; AUTOMATED: only those
 
     @property
     def narrows(self) -> dict[str, str]:
@@ -61,9 +61,10 @@ class Statement(NamedTuple):
     values: Mapping[str, Value]
     columns: tuple[str, ...] | None = None  # to pick from the answer; None for all
     limit: int | None = None  # of rows, as asked
-    note: str = ""  # which period is shown, if none was asked for
+    note: str = ""  # which period is shown
     displays: Mapping[str, Display] = {}
     rows_share_requests: bool = False
+    total: tuple[str, ...] = ()  # columns that can be added up over all rows
 
 
 def is_sql(text: str) -> bool:
@@ -118,9 +119,10 @@ def statement_for(ask: Ask, conn: sqlite3.Connection) -> Statement:
         values,
         tuple(picked) or None,
         ask.limit,
-        _showing(default_period),
+        _showing(default_period, ask, given.params),
         subject.displays,
         subject.rows_share_requests,
+        subject.total,
     )
 
 
@@ -226,13 +228,16 @@ def _default_period(subject: Subject, ask: Ask) -> str:
     return subject.period or ""
 
 
-def _showing(default_period: str) -> str:
-    """Return the line that says which period is shown by default."""
-    if default_period in ("", period.ALL):
-        return ""
-    days = default_period.removesuffix("d")
-    what = f"the last {days} days" if days.isdecimal() else f"what happened since {default_period}"
-    return f"Showing {what}; --since all shows everything."
+def _showing(default_period: str, ask: Ask, params: Mapping[str, str]) -> str:
+    """Return the line that says which period is shown, with its days."""
+    if default_period not in ("", period.ALL):
+        days = default_period.removesuffix("d")
+        begin = period.in_words(default_period, None)
+        what = f"the last {days} days ({begin})" if days.isdecimal() else begin
+        return f"Showing {what}; --since all shows everything."
+    since = ask.since or params.get("since")
+    words = period.in_words(since, ask.until or params.get("until"))
+    return f"Showing {words}." if words else ""
 
 
 def _filters(subject: Subject, option: str) -> tuple[sql_files.Filter, ...]:

@@ -7,6 +7,8 @@ say by which options it can be narrowed.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.query.narrow import quoted
@@ -14,8 +16,10 @@ from ctxdb.query.resolve import unknown
 from ctxdb.store import sql_files
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from ctxdb.errors import UsageError
 
 # For a table: the columns that an option can narrow, best first.
 _COLUMNS_FOR_OPTION = {
@@ -40,23 +44,53 @@ class Subject(NamedTuple):
     example: str | None = None
     one_row_per: sql_files.RowSource | None = None
     rows_share_requests: bool = False
+    total: tuple[str, ...] = ()
+
+
+def check_name(name: str, db_path: Path) -> None:
+    """Raise UsageError if nothing has that name, before any transcript is read for the answer."""
+    from ctxdb.errors import DatabaseError, NoDatabase
+    from ctxdb.store.connection import open_reader
+
+    if sql_files.find(name):
+        return
+    try:
+        with closing(open_reader(db_path)) as conn:
+            tables = _tables(conn)
+    except NoDatabase:
+        from ctxdb.store.schema import all_docs
+
+        tables = {table.lower(): table for kind, table, *_ in all_docs() if kind == "table"}
+    except (DatabaseError, sqlite3.Error):
+        return  # the command that asks it says what is wrong with it
+    if name.lower() not in tables:
+        raise _unknown_name(name, tables.values())
+
+
+def _tables(conn: sqlite3.Connection) -> dict[str, str]:
+    """The tables and views that people may ask for, by their names in lower case."""
+    rows = conn.execute(
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+        " AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    )
+    return {table.lower(): table for (table,) in rows}
+
+
+def _unknown_name(name: str, tables: Iterable[str]) -> UsageError:
+    known = [*sql_files.names("view"), *sql_files.names("query"), *tables]
+    return unknown(
+        "view, query or table", name, dict.fromkeys(known), "`ctxdb query --list` shows all"
+    )
 
 
 def find_subject(name: str, conn: sqlite3.Connection) -> Subject:
     """Return what has that name; raise UsageError if nothing has."""
     if file := sql_files.find(name):
         return _from_file(_as_stored(file, conn))
-    rows = conn.execute(
-        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
-        " AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    )
-    by_lower = {table.lower(): table for (table,) in rows}
-    table = by_lower.get(name.lower())
+    tables = _tables(conn)
+    table = tables.get(name.lower())
     if table is None:
-        known = [*sql_files.names("view"), *sql_files.names("query"), *by_lower.values()]
-        raise unknown(
-            "view, query or table", name, dict.fromkeys(known), "`ctxdb query --list` shows all"
-        )
+        raise _unknown_name(name, tables.values())
     sql = f"SELECT * FROM {quoted(table)}"  # noqa: S608
     columns = tuple(column for column, *_ in conn.execute(f"{sql} LIMIT 0").description)
     return Subject(table, sql, columns, _filters_by_name(table, columns))
@@ -74,6 +108,7 @@ def _from_file(file: sql_files.SqlFile) -> Subject:
         example=file.example,
         one_row_per=file.one_row_per,
         rows_share_requests=file.rows_share_requests,
+        total=file.total,
     )
 
 

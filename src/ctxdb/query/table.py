@@ -19,7 +19,7 @@ from ctxdb.escape import clip, clip_path, printable, width
 from ctxdb.query.cells import display_by_name, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from ctxdb.store.sql_files import Display
 
@@ -32,6 +32,8 @@ SHORTEST = 18  # a text, before headings are broken or columns left out
 NARROWEST = 5  # a text, before a column is left out that was asked for
 WIDE_SHORTEST, WIDE_SHARE = 22, 5  # about and outcome: at least 22, and a fifth of the page
 LIST_COLUMNS = 5  # a single row of this many columns is a list
+TOTAL = "total"
+LEAST_ROWS_FOR_TOTAL = 2
 LIST_LINES = 12  # of one text in a list
 # Ranks: the higher, the sooner a column is left out.
 ALWAYS, WIDE, USUAL, DETAIL, EMPTY = range(5)
@@ -118,12 +120,17 @@ def lay_out(
     rows: Sequence[Row],
     page: Page,
     displays: Sequence[Display] | None = None,
+    total: Row | None = None,
 ) -> Table:
-    """Return the table's lines; without `displays` the names say how to show each column."""
+    """Return the table's lines; without `displays` the names say how to show each column.
+
+    `total` is a row for the end, after a second rule.
+    """
     displays = displays or [display_by_name(name) for name in names]
     if len(rows) == 1 and len(names) >= LIST_COLUMNS:
         (row,) = rows
         return Table(list(_as_list(names, displays, row, page)), [])
+    rows = [*rows, total] if total else rows
     by_column = list(zip(*rows, strict=True)) if rows else [() for _ in names]
     columns = [
         _Column(name, display, values, short=page.width is not None)
@@ -139,7 +146,22 @@ def lay_out(
         _fit(columns, page.width)
         there = {column.name for column in columns}
         left_out = [printable(name) for name in names if name not in there | page.known]
-    return Table(list(_lines(columns, len(rows), page)), left_out)
+    return Table(list(_lines(columns, len(rows), page, has_total=total is not None)), left_out)
+
+
+def total_row(names: Sequence[str], rows: Sequence[Row], added: Collection[str]) -> Row | None:
+    """Return a row with the sums of these columns; None if one row, or no such column, is there."""
+    first, *others = names
+    if len(rows) < LEAST_ROWS_FOR_TOTAL or first in added or not {*others} & {*added}:
+        return None
+    by_name = dict(zip(names, zip(*rows, strict=True), strict=True))
+    sums = [_sum(by_name[name]) if name in added else None for name in others]
+    return [TOTAL, *sums]
+
+
+def _sum(values: Sequence[object]) -> float | None:
+    numbers = [value for value in values if isinstance(value, int | float)]
+    return sum(numbers) if numbers else None
 
 
 # -- widths ----------------------------------------------------------------------------------------
@@ -228,7 +250,7 @@ def _shrink(columns: list[_Column], room: int) -> None:
 # -- lines -----------------------------------------------------------------------------------------
 
 
-def _lines(columns: list[_Column], rows: int, page: Page) -> Iterator[str]:
+def _lines(columns: list[_Column], rows: int, page: Page, *, has_total: bool) -> Iterator[str]:
     height = max(len(column.heading) for column in columns)
     headings = ([""] * (height - len(column.heading)) + column.heading for column in columns)
     for words in zip(*headings, strict=True):
@@ -236,8 +258,11 @@ def _lines(columns: list[_Column], rows: int, page: Page) -> Iterator[str]:
         line = GAP.join(cells).rstrip()
         yield f"{BOLD}{line}{PLAIN}" if page.is_colored else line
     rule = GAP.join("─" * column.width for column in columns)
-    yield f"{DIM}{rule}{PLAIN}" if page.is_colored else rule
+    rule = f"{DIM}{rule}{PLAIN}" if page.is_colored else rule
+    yield rule
     for n in range(rows):
+        if has_total and n == rows - 1:
+            yield rule
         yield GAP.join(column.fitted(column.cells[n]) for column in columns).rstrip()
 
 

@@ -21,6 +21,7 @@ from ctxdb.query.search_words import (
     quoted,
     tokens,
 )
+from ctxdb.store.fulltext import INDEXES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
 
     from ctxdb.query.search_words import Node
 
-INDEXES = (
-    "messages_fts",
-    "tool_uses_fts",
-    "turns_fts",
-    "sessions_fts",
-    "history_fts",
-    "plans_fts",
-    "todos_fts",
-)
 MIN_FORM = 3  # letters of a word that is searched in other forms too
 MAX_TERMS = 300  # longer words for one word: the expression must stay short
 LAST = "\U0010ffff"  # greater than any character of a word

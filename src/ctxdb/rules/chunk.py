@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ctxdb.privacy.json_bytes import Place
 from ctxdb.row_transport import pack_all, unpack_all
 from ctxdb.rows import Event, Message, Skip, SourceFile
 from ctxdb.rules.calls import give_back
@@ -19,7 +20,7 @@ from ctxdb.rules.owners import owner_flags
 from ctxdb.rules.parent_chain import Chain, name_sidechains
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ctxdb.rows import Record
 
@@ -63,6 +64,7 @@ class Chunk:
     skipped: list[tuple[str, str | None]] = field(default_factory=list)  # uuid, ancestor
     derived: Derived = field(default_factory=Derived)
     needs_stored_rows: bool = False  # a line's agent or key cannot be told without the database
+    masked: list[Place] = field(default_factory=list)  # secrets, by their bytes in the file
     file: SourceFile = field(default_factory=SourceFile)  # set by the process that stores it
 
     def derive(self) -> None:
@@ -83,6 +85,22 @@ class Chunk:
             event.session_id = event.said_session or session_id
             event.file_session = session_id or ""
 
+    def pass_on(self, is_forgotten: Callable[[str | None], bool]) -> None:
+        """Give lines that name a forgotten session to the session of their file."""
+        rows: list[Message | Event] = [*self.messages, *self.events]
+        named = {row.said_session for row in rows}
+        gone = {session_id for session_id in named if is_forgotten(session_id)}
+        if not gone:
+            return
+        for row in rows:
+            if row.said_session in gone:
+                row.said_session = None
+        left = (row.said_session for row in rows)
+        if self.session_id in gone:
+            self.session_id = next((session_id for session_id in left if session_id), None)
+        self.belong_to(self.session_id)
+        self.derive()
+
     def pack(self) -> tuple[Any, ...]:
         """As a tuple that marshal can carry."""
         return (
@@ -93,7 +111,7 @@ class Chunk:
                 [tuple(e) for e in self.errors],
             ),
             list(self.counts.items()),
-            (self.session_id, self.skipped, self.needs_stored_rows),
+            (self.session_id, self.skipped, self.needs_stored_rows, [*map(tuple, self.masked)]),
             pack_all(self.messages, Message),
             pack_all(self.events, Event),
             self.derived.pack(),
@@ -105,7 +123,7 @@ def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
     place, more, counts, known, messages, events, derived = packed
     start, end, lines, stat, mark, at_end = place
     is_large, unfinished, errors = more
-    session_id, skipped, needs_stored_rows = known
+    session_id, skipped, needs_stored_rows, masked = known
     chunk = Chunk(
         start,
         end,
@@ -123,6 +141,7 @@ def unpack_chunk(packed: tuple[Any, ...]) -> Chunk:
         skipped,
         unpack_derived(derived),
         needs_stored_rows,
+        [Place(*place) for place in masked],
     )
     chunk.derived.take_halves(chunk.messages)
     return chunk

@@ -6,6 +6,8 @@
     command line         its id   a        pure: a Conversation in, lines of text out
     (prefix, slug, last)          Conversation
 
-``source_line`` and ``jsonl_export`` give the lines of the transcripts themselves
-(``show --raw``, ``export --format jsonl``).
+``html_parts`` and ``call_html`` write the parts of a page, which the web pages share.
+``load_parts`` loads one part. ``redaction`` takes out what is private. ``source_line`` and
+``jsonl_export`` give the lines of the transcripts themselves (``show --raw``, ``export --format
+jsonl``).
 """

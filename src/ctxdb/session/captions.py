@@ -78,18 +78,18 @@ def session_totals(conversation: Conversation) -> str:
         parts.append(f"{amount(conversation.tokens)} tokens")
     if conversation.cost is not None:
         at_least = "at least " if conversation.is_lower_bound else ""
-        parts.append(at_least + _cost(conversation.cost))
+        parts.append(at_least + cost(conversation.cost))
     return " · ".join(parts)
 
 
 def exchange_facts(exchange: Exchange) -> str:
     """How a person asked, how long it took and what it cost."""
-    took = milliseconds_between(exchange.started_at, exchange.ended_at)
+    ms = milliseconds_between(exchange.started_at, exchange.ended_at)
     parts = [
         _KINDS_OF_REQUEST.get(exchange.kind, ""),
         "copied" if exchange.is_copied else "",
-        _took(took) if took else "",
-        _cost(exchange.cost),
+        took(ms) if ms else "",
+        cost(exchange.cost),
     ]
     return " · ".join(filter(None, parts))
 
@@ -99,14 +99,16 @@ def call_facts(call: Call) -> str:
     ending = "" if call.status == "ok" else call.status
     if call.exit_code:
         ending = f"exit {call.exit_code}"
-    return " · ".join(filter(None, (ending, _took(call.ms))))
+    return " · ".join(filter(None, (ending, took(call.ms))))
 
 
-def _cost(picodollars: int | None) -> str:
+def cost(picodollars: int | None) -> str:
+    """An amount of money, or "" if it is not known."""
     return "" if picodollars is None else money(picodollars / PICODOLLARS)
 
 
-def _took(ms: int | None) -> str:
+def took(ms: int | None) -> str:
+    """How long something took, or "" if that is not known."""
     return "" if ms is None or ms < 0 else duration(ms / 1000)
 
 
@@ -130,8 +132,8 @@ def agent_facts(agent: Agent) -> str:
     parts = [
         agent.status if agent.status != "unknown" else "",
         counted(agent.calls, "call") + failed if agent.calls else "",
-        _took(milliseconds_between(agent.started_at, agent.ended_at)),
-        _cost(agent.cost),
+        took(milliseconds_between(agent.started_at, agent.ended_at)),
+        cost(agent.cost),
     ]
     return " · ".join(filter(None, parts))
 

@@ -24,6 +24,7 @@ class Passage:
     timestamp: str | None = None
     thinking: str = ""
     label: str = ""  # of a note or of context: what it is
+    images: list[str] = field(default_factory=list)  # what is known of each
 
 
 @dataclass(slots=True)
@@ -41,7 +42,9 @@ class Call:
     result: str | None = None
     result_path: str | None = None
     timestamp: str | None = None
+    result_message_id: int | None = None
     agents: list[Agent] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)  # in the result: what is known of each
 
 
 @dataclass(slots=True)
@@ -86,6 +89,9 @@ class Exchange:
     is_copied: bool = False  # the turn belongs to the session that this one was copied from
     cost: int | None = None  # 10^-12 USD, agents included
     items: list[Item] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)  # with the prompt: what is known of each
+    tokens: int = 0  # agents included
+    errors: int = 0  # tool calls that failed, those of agents included
     nth_copy: int = 0  # 1 for the first copied exchange, and so on
 
     @property

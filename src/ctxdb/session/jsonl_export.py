@@ -2,8 +2,9 @@
 
 The files of a session are written one after another, the main thread first, then its agents. A
 file that has not changed since it was read is copied byte for byte, up to the last line in the
-database. If a file is gone or rewritten, each entry is rebuilt from its rows, in the form of the
-transcripts as far as the database knows it, and marked with ``"reconstructed": true``.
+database. If a file is gone or rewritten, its lines come from the archive. If they are not there,
+each entry is rebuilt from its rows, in the form of the transcripts as far as the database knows it,
+and marked with ``"reconstructed": true``.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ import hashlib
 import json
 import os
 import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ctxdb.claude.rebuilt_entry import rebuilt_entry
 from ctxdb.claude.stored_data import json_object
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.rows import Message, ToolUse
-from ctxdb.session.source_line import Place, read_line
+from ctxdb.session.archived_files import ArchivedFiles
+from ctxdb.session.source_line import Place, read_archived_line, read_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,14 +69,20 @@ class _File(NamedTuple):
 
 
 class SessionLines:
-    """The lines of a session; after they are read, `rebuilt` names the files that were rebuilt."""
+    """The lines of a session; then `archived` and `rebuilt` name files that have changed."""
 
     def __init__(self, conn: sqlite3.Connection, session_id: str) -> None:
         self._conn = conn
         self._session_id = session_id
-        self.rebuilt: list[str] = []
+        self._archive = ArchivedFiles(conn)
+        self.archived: list[str] = []  # files whose lines are from the archive
+        self.rebuilt: list[str] = []  # files whose lines are made from the database
 
     def __iter__(self) -> Iterator[bytes]:
+        with closing(self._archive):
+            yield from self._all_lines()
+
+    def _all_lines(self) -> Iterator[bytes]:
         files = [_File(*row) for row in self._conn.execute(_FILES, (self._session_id,))]
         if not files:
             yield from self._lines_in_other_files()
@@ -87,8 +96,7 @@ class SessionLines:
         """The lines of one thread. A file may be a copy of one before it: no line comes twice."""
         seen: set[bytes] = set()  # hashes of lines
         for file in thread:
-            fd = _open_unchanged(file)
-            lines = self._rebuild(file) if fd is None else _lines(fd, file.offset)
+            lines = self._lines_of_file(file)
             if len(thread) == 1:
                 yield from lines
                 continue
@@ -99,11 +107,21 @@ class SessionLines:
                 if key not in before:
                     yield line
 
+    def _lines_of_file(self, file: _File) -> Iterator[bytes]:
+        fd = _open_unchanged(file)
+        if fd is not None:
+            return _lines(fd, file.offset)
+        archived = self._archive.lines(file.path, file.offset, file.mark)
+        if archived is None:
+            return self._rebuild(file)
+        self.archived.append(file.path)
+        return archived
+
     def _lines_in_other_files(self) -> Iterator[bytes]:
         """The lines of a session that has no file of its own."""
         for row in self._conn.execute(_PLACES, (self._session_id,)).fetchall():
             place = Place(*row)
-            line = read_line(place)
+            line = read_line(place) or read_archived_line(self._archive, place)
             yield _dumps(self._entry(place.message_id)) if line is None else line + b"\n"
 
     def _rebuild(self, file: _File) -> Iterator[bytes]:

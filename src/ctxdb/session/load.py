@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ctxdb.claude.names import QUESTION, QUEUED_COMMAND
 from ctxdb.session.agents import load_agents, place_agents
 from ctxdb.session.conversation import Agent, Call, Conversation, Exchange, Item, Passage
-from ctxdb.session.passages import RETRY_LABEL, passage_of
+from ctxdb.session.passages import RETRY_LABEL, images_of, passage_of
 
 HIDDEN_AGENTS = ("warmup", "compact", "prompt_suggestion")  # the client starts these by itself
 
@@ -64,7 +64,7 @@ _TURN = (
 )
 _COLUMNS = (
     "m.id, {copy}, m.session_id, m.uuid, m.agent_id, m.turn_id, m.type, m.subtype, m.kind,"
-    " m.timestamp, m.text, {thinking}, CASE WHEN m.type IN ('system', 'attachment') THEN m.data END"
+    " m.timestamp, m.text, {thinking}, CASE WHEN m.type <> 'assistant' THEN m.data END"
 )
 _OWN = (
     "SELECT coalesce(m.source_file_id, 0), coalesce(m.byte_start, 0), {columns} FROM messages m"
@@ -90,11 +90,12 @@ def load_conversation(conn: sqlite3.Connection, session_id: str, detail: Detail)
             for row in rows:
                 by_agent.setdefault(row.agent_id, []).append(row)
             for agent in agents:
-                _read_agent(conn, agent, by_agent.get(agent.agent_id, []), calls, detail)
+                read_agent(conn, agent, by_agent.get(agent.agent_id, []), calls, detail)
         conversation.exchanges = _exchanges(conn, session_id, rows, calls)
         _count(conn, conversation, agents)
         place_agents(conversation, agents, HIDDEN_AGENTS)
-        _shorten(every, conversation.cwd)
+        shorten_targets(every, conversation.cwd)
+        add_images(rows, every)
     finally:
         conn.execute("COMMIT")
     return conversation
@@ -118,7 +119,7 @@ def _messages(conn: sqlite3.Connection, session_id: str, detail: Detail) -> list
     found: list[MessageRow] = []
     for sql, copy in ((_OWN, "0"), (_SHARED, "1")):
         columns = _COLUMNS.format(copy=copy, thinking=thinking)
-        rows = _if_there(conn, sql.format(columns=columns, more=more), session_id)
+        rows = rows_if_there(conn, sql.format(columns=columns, more=more), session_id)
         found += (MessageRow(*row) for row in rows)
     found.sort(key=lambda row: (row.file, row.start))
     first_places: dict[int, MessageRow] = {}
@@ -127,7 +128,7 @@ def _messages(conn: sqlite3.Connection, session_id: str, detail: Detail) -> list
     return list(first_places.values())
 
 
-def _if_there(conn: sqlite3.Connection, sql: str, session_id: str) -> list[Any]:
+def rows_if_there(conn: sqlite3.Connection, sql: str, session_id: str) -> list[Any]:
     """The rows of a view for a session, or none in a database that is older than the view."""
     try:
         return conn.execute(sql, (session_id,)).fetchall()
@@ -138,10 +139,10 @@ def _if_there(conn: sqlite3.Connection, sql: str, session_id: str) -> list[Any]:
 
 
 _ANSWER = "CASE WHEN u.name = :question OR u.status = 'rejected' THEN u.result_text END"
-_CALL = (
+CALL_COLUMNS = (
     "u.id, u.tool_use_id, coalesce(u.name, '?'), coalesce(u.target, ''), u.status,"
     " coalesce(u.tool_ms, u.duration_ms), u.exit_code, {input}, {result}, u.result_path,"
-    " u.started_at, coalesce(u.message_id, u.result_message_id)"
+    " u.started_at, u.result_message_id, coalesce(u.message_id, u.result_message_id)"
 )
 
 
@@ -149,7 +150,7 @@ def _calls(
     conn: sqlite3.Connection, session_id: str, rows: list[MessageRow], detail: Detail
 ) -> dict[int, list[Call]]:
     """Calls by the message that made them, or by the message of the result without a call."""
-    columns = _CALL.format(
+    columns = CALL_COLUMNS.format(
         input="u.input" if detail.tools else "NULL",
         # What a person answered, or wrote to refuse a call, is part of the conversation.
         result="u.result_text" if detail.tools else _ANSWER,
@@ -168,11 +169,18 @@ def _calls(
     return calls
 
 
-def _shorten(calls: list[Call], cwd: str | None) -> None:
+def shorten_targets(calls: list[Call], cwd: str | None) -> None:
     """Remove the session's own folder from the targets of calls."""
     folder = cwd.rstrip("/") + "/" if cwd else ""
     for call in calls:
         call.target = call.target.removeprefix(folder) or call.target
+
+
+def add_images(rows: list[MessageRow], calls: list[Call]) -> None:
+    """Name the images in the results of calls."""
+    found = {row.id: images for row in rows if (images := images_of(row))}
+    for call in calls if found else ():
+        call.images = found.get(call.result_message_id or 0, [])
 
 
 def _items(
@@ -195,13 +203,14 @@ def _repeats(last: Item, new: Item) -> bool:
     )
 
 
-def _read_agent(
+def read_agent(
     conn: sqlite3.Connection,
     agent: Agent,
     own: list[MessageRow],
     calls: dict[int, list[Call]],
     detail: Detail,
 ) -> None:
+    """Read the conversation of an agent, from these rows of it or from the database."""
     if not own:  # an agent of the session that this one was copied from
         columns = _COLUMNS.format(copy="1", thinking="m.thinking" if detail.thinking else "NULL")
         sql = _OWN.format(columns=columns, more=" AND m.agent_id = ?")
@@ -210,6 +219,7 @@ def _read_agent(
         )
         own = [MessageRow(*row) for row in found]
         calls = calls | _calls(conn, "", own, detail)
+        add_images(own, [call for found in calls.values() for call in found])
     agent.items = _items(own, calls, set())
 
 
@@ -253,6 +263,8 @@ def _exchanges(
                 prompts.add(copied.message_id)
                 current = begin(copied, is_copied=True)
         exchange = by_turn.get(row.turn_id or 0, current)
+        if row.id in prompts:
+            exchange.images += images_of(row)
         if row.subtype == QUEUED_COMMAND and (row.text or "").strip() == exchange.prompt.strip():
             continue  # the turn began at an earlier line of the queue; this line repeats its prompt
         match _items([row], calls, prompts):
@@ -282,16 +294,28 @@ def _count(conn: sqlite3.Connection, conversation: Conversation, agents: list[Ag
     conversation.models = [model for model, *_ in models if model]
     conversation.tokens = sum(tokens for _, tokens, _, _ in models)
     conversation.is_lower_bound = any(not is_final for *_, is_final in models)
-    costs = _if_there(
+    costs = rows_if_there(
         conn,
-        "SELECT turn_id, agent_id, sum(cost), count(*) - count(cost) FROM _costs"
-        " WHERE session_id = ? GROUP BY turn_id, agent_id",
+        "SELECT turn_id, agent_id, sum(cost), count(*) - count(cost), sum(input_tokens"
+        " + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens + cache_read_tokens)"
+        " FROM _costs WHERE session_id = ? GROUP BY turn_id, agent_id",
         conversation.id,
     )
     by_turn = {one.turn_id: one for one in conversation.exchanges if not one.is_copied}
     by_agent = {agent.agent_id: agent for agent in agents if agent.session_id == conversation.id}
-    for turn_id, agent_id, cost, unpriced in costs:
+    for turn_id, agent_id, cost, unpriced, tokens in costs:
         conversation.is_lower_bound |= bool(unpriced)
-        for part in (conversation, by_turn.get(turn_id), by_agent.get(agent_id)):
+        exchange = by_turn.get(turn_id)
+        if exchange is not None:
+            exchange.tokens += tokens or 0
+        for part in (conversation, exchange, by_agent.get(agent_id)):
             if part is not None and cost is not None:
                 part.cost = (part.cost or 0) + cost
+    errors = conn.execute(
+        "SELECT turn_id, count(*) FROM tool_uses WHERE session_id = ? AND status = 'error'"
+        " GROUP BY turn_id",
+        (conversation.id,),
+    )
+    for turn_id, count in errors:
+        if (exchange := by_turn.get(turn_id)) is not None:
+            exchange.errors = count

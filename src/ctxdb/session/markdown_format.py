@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from ctxdb.escape import one_line, safe
 from ctxdb.formatting import clock
+from ctxdb.render.ansi import without_graphics
+from ctxdb.render.markdown import blocks
 from ctxdb.session import captions
 from ctxdb.session.call_inputs import inputs_of
 from ctxdb.session.conversation import Agent, Call, Passage
-from ctxdb.session.markdown_blocks import blocks, fence_for, opens_fence, without_graphics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 MAX_DEPTH = 12  # of agents inside agents
 _HEADING = re.compile(r"^\s{0,3}(#{1,6})(?=\s|$)")
 _UNDERLINE = re.compile(r"^\s{0,3}(=+|-+)\s*$")
+# A fence at any indent, also in a list or a quote.
+_FENCE = re.compile(r"^(\s*(?:>\s*|(?:[-*+]|\d{1,9}[.)])\s+)*)(?:`{3,}[^`]*|~{3,}.*)$")
 _SPECIAL = re.compile(r"([\\`*_\[\]#!|~])")
 
 
@@ -51,6 +54,7 @@ def _exchange(exchange: Exchange) -> Iterator[str]:
     if exchange.prompt:
         yield ""
         yield from _quoted(exchange.prompt)
+    yield from _images(exchange.images)
     yield from _items(exchange.items, 0)
 
 
@@ -82,6 +86,12 @@ def _passage(item: Passage) -> Iterator[str]:
             yield from code(item.text)
         case _:
             yield from harmless(item.text)
+    yield from _images(item.images)
+
+
+def _images(images: Sequence[str]) -> Iterator[str]:
+    for image in images:
+        yield from ("", f"*image: {plain(image)}*")
 
 
 def _call(call: Call, depth: int) -> Iterator[str]:
@@ -95,6 +105,7 @@ def _call(call: Call, depth: int) -> Iterator[str]:
         body += ["", f"**{plain(name)}**" if name else "**input**", *shown]
     if call.result:
         body += ["", "**result**", *code(call.result.strip("\n"))]
+    body += _images(call.images)
     if call.result_path:
         body += ["", f"full output: {plain(call.result_path)}"]
     if body:
@@ -139,6 +150,12 @@ def code(text: str, language: str = "") -> Iterator[str]:
     yield fence
 
 
+def fence_for(text: str) -> str:
+    """A fence that is longer than any in the text."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    return "`" * max(3, longest + 1)
+
+
 def harmless(text: str) -> Iterator[str]:
     """Markdown of a transcript with smaller headings, and without HTML or images."""
     for nth, block in enumerate(blocks(safe(without_graphics(text)))):
@@ -160,7 +177,7 @@ def _harmless_line(line: str) -> str:
         line = "\\" + line.strip()  # else it would turn the line before it into a heading
     line = "".join(_span(part, is_code) for part, is_code in _spans(line))
     # A line of backticks may have become a fence when a span in it was replaced.
-    match = opens_fence(line)
+    match = _FENCE.match(line)
     if match is None:
         return line
     before, *_ = match.groups()

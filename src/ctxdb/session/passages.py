@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from ctxdb.claude import names
 from ctxdb.claude.shown_text import command_name, is_caveat, notification_text, output_text
-from ctxdb.claude.stored_data import attached_file, compaction, retry
+from ctxdb.claude.stored_data import attached_file, attached_images, compaction, retry
+from ctxdb.progress import human_bytes
 from ctxdb.session.conversation import Passage
 
 if TYPE_CHECKING:
+    from ctxdb.claude.stored_data import Image
     from ctxdb.session.load import MessageRow
 
 RETRY_LABEL = "API error"
@@ -22,10 +24,31 @@ def passage_of(row: MessageRow) -> Passage | None:
     if make is None:
         return None
     found = make(text, row)
-    if found is None or not (found.text or found.thinking):
+    if found is None:
+        return None
+    if row.kind != "tool_result":  # the call has the images of its result
+        found.images = images_of(row)
+    if not (found.text or found.thinking or found.images):
         return None
     found.uuid, found.timestamp = row.uuid, row.timestamp
     return found
+
+
+def images_of(row: MessageRow) -> list[str]:
+    """What is known of the images and documents in a message: image/png, 24 kB."""
+    return [] if row.type in ("system", "assistant") else image_names(row.data)
+
+
+def image_names(data: str | None) -> list[str]:
+    """What messages.data says of images and documents."""
+    if '"images"' not in (data or ""):
+        return []
+    return [_image_name(image) for image in attached_images(data)]
+
+
+def _image_name(image: Image) -> str:
+    size = human_bytes(image.size) if image.size is not None else ""
+    return ", ".join(filter(None, (image.media_type or image.kind, size)))
 
 
 def _reply(text: str, row: MessageRow) -> Passage:

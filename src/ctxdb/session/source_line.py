@@ -1,21 +1,26 @@
-"""Read the exact line of an entry from its transcript.
+"""Read the exact line of an entry from its transcript, or from the archive of it.
 
 A row stores the file, the byte and the length of its line. The file may have changed or gone since,
-so the line is checked before it is shown: it must still be the entry with that uuid.
+so the line is checked before it is shown: it must still be the entry with that uuid. If it is not,
+the archive has the bytes that were there.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.claude.stored_data import uuids_in
 from ctxdb.errors import CtxdbError
 from ctxdb.files.identity import open_regular, pread
+from ctxdb.session.archived_files import ArchivedFiles
 from ctxdb.session.find import AFTER_ALL_TEXT
 
 if TYPE_CHECKING:
     import sqlite3
+
+    from ctxdb.session.archived_files import ReadBytes
 
 MAX_LINE_BYTES = 1 << 30  # no line is this long: a larger number in a row is damage
 
@@ -67,13 +72,21 @@ def source_line(conn: sqlite3.Connection, uuid: str) -> SourceLine:
     data = read_line(first)
     if data is not None:
         return SourceLine(data)
-    others += (Place(*row) for row in conn.execute(_PLACES_OF_MESSAGE, {"id": first.message_id}))
-    for place in others:
-        data = read_line(place)
-        if data is not None and place.path != first.path:
-            return SourceLine(data, f"{_why(first)}; this is a copy of it, from {place.path}")
+    with closing(ArchivedFiles(conn)) as archived:
+        data = read_archived_line(archived, first)
         if data is not None:
-            return SourceLine(data)
+            return SourceLine(data, f"{_why(first)}; this is from the archive")
+        others += map(Place._make, conn.execute(_PLACES_OF_MESSAGE, {"id": first.message_id}))
+        for place in others:
+            data = read_line(place)
+            source = place.path
+            if data is None:
+                data = read_archived_line(archived, place)
+                source = f"the archive of {place.path}"
+            if data is not None and place.path != first.path:
+                return SourceLine(data, f"{_why(first)}; this is a copy of it, from {source}")
+            if data is not None:
+                return SourceLine(data)
     raise CtxdbError(f"{_why(first)}; the database has what it said, not its exact bytes")
 
 
@@ -109,14 +122,34 @@ def read_line(place: Place) -> bytes | None:
     except OSError:
         return None
     try:
-        # It is a line of its own, or one of two objects on one line.
-        if place.start and os.pread(fd, 1, place.start - 1) not in (b"\n", b"}"):
-            return None
-        if os.pread(fd, 1, place.start + place.length) not in (b"\n", b"{", b""):
-            return None
-        data = pread(fd, place.length, place.start)
+        return _line_at(place, lambda length, at: pread(fd, length, at))
     except OSError:
         return None
     finally:
         os.close(fd)
+
+
+def read_archived_line(archived: ArchivedFiles, place: Place) -> bytes | None:
+    """The bytes at a place in a generation of the file that still had the entry there, or None."""
+    place = place._replace(length=abs(place.length))  # negative: of an earlier generation
+    if not 0 < place.length < MAX_LINE_BYTES:
+        return None
+    for read in archived.readers(place.path):
+        try:
+            data = _line_at(place, read)
+        except CtxdbError:
+            continue  # damaged
+        if data is not None:
+            return data
+    return None
+
+
+def _line_at(place: Place, read: ReadBytes) -> bytes | None:
+    # It is a line of its own, or one of two objects on one line.
+    if place.start and read(1, place.start - 1) not in (b"\n", b"}"):
+        return None
+    data = read(place.length + 1, place.start)
+    data, after = data[: place.length], data[place.length :]
+    if after not in (b"\n", b"{", b""):
+        return None
     return data if len(data) == place.length and place.uuid in uuids_in(data) else None

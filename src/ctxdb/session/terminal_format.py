@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from ctxdb.escape import one_line, safe, width
 from ctxdb.formatting import clock, day_and_time
+from ctxdb.render.ansi import without_graphics
 from ctxdb.session import captions
 from ctxdb.session.call_inputs import inputs_of
 from ctxdb.session.conversation import Agent, Call, Passage
-from ctxdb.session.markdown_blocks import without_graphics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -75,6 +75,7 @@ def _said(facts: list[AgentFact], name: str, *sources: str) -> Any:
 def _refresh_one(
     conn: sqlite3.Connection, session_id: str, agent_id: str, touched: Touched
 ) -> None:
+    touched.changed.add(session_id)
     facts = facts_of(conn, session_id, agent_id)
     began, ended, lines = conn.execute(
         "SELECT min(timestamp), max(timestamp), count(*) FROM messages"

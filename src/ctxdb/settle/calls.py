@@ -22,6 +22,7 @@ from ctxdb.rules.calls import (
     needs_bookkeeping,
 )
 from ctxdb.rules.paths import Project, located
+from ctxdb.store.fulltext import add_rows
 from ctxdb.store.insert import insert, last_id, update
 from ctxdb.store.lookup import look_up
 
@@ -81,14 +82,8 @@ class StoredCalls:
             return
         insert(self.conn, ToolUse, tools, beside=needs_bookkeeping)
         self.note_lists(tools)
-        # In one statement, which is four times as fast as one for each row: ids are counted on, so
-        # that no other row is between the first and the last.
         ids = [tool.id for tool in tools]
-        self.conn.execute(
-            "INSERT INTO tool_uses_fts (rowid, target, input, searched_text)"
-            " SELECT id, target, input, searched_text FROM tool_uses WHERE id BETWEEN ? AND ?",
-            (min(ids), max(ids)),
-        )
+        add_rows(self.conn, ToolUse.table, min(ids), max(ids))
 
     def add_files(self, files: list[FileTouch]) -> None:
         """Insert touched files, each where it is in its session's project."""
@@ -213,6 +208,7 @@ class StoredCalls:
         if tool.session_id is not None and tool.session_id != call.session_id:
             # What it made there is at most linked now.
             self.touched.pull_requests.add(tool.session_id)
+        self.touched.changed.add(tool.session_id)
         self.note_lists([tool])
         fill_call(tool, call)
         self.change(tool)
@@ -225,6 +221,7 @@ class StoredCalls:
     def change(self, tool: ToolUse) -> None:
         """A row must be written."""
         self.changed[tool.id] = tool
+        self.touched.changed.add(tool.session_id)
         if tool.name in STARTS_AGENTS:
             self.touched.calls.add(tool.tool_use_id)
 

@@ -164,6 +164,7 @@ class Copies:
         for message_id, parent, session_id in rows:
             new, of_session = renames[parent]
             if is_uuid(parent) or session_id == of_session:
+                self.touched.changed.add(session_id)
                 self.conn.execute(
                     "UPDATE messages SET parent_uuid = ? WHERE id = ?", (new, message_id)
                 )

@@ -6,10 +6,12 @@ import sqlite3
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 
-from ctxdb.columns import Row, values_of
+from ctxdb.columns import values_of
+from ctxdb.side_rows import Plan, Todo
+from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert, update
 
-Kind = TypeVar("Kind", bound=Row)
+Kind = TypeVar("Kind", Plan, Todo)
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -21,9 +23,12 @@ def write_differences(
 ) -> None:
     """Both by the same keys. A row that is worked out again keeps its id."""
     values = values_of(kind)
-    gone = [(getattr(row, kind.key),) for key, row in stored.items() if key not in wanted]
-    conn.executemany(f'DELETE FROM {kind.table} WHERE "{kind.key}" = ?', gone)
-    changed = []
+    gone: list[Kind] = [row for key, row in stored.items() if key not in wanted]
+    conn.executemany(
+        f'DELETE FROM {kind.table} WHERE "{kind.key}" = ?',
+        [(getattr(row, kind.key),) for row in gone],
+    )
+    changed: list[Kind] = []
     for key, row in wanted.items():
         before = stored.get(key)
         if before is not None:
@@ -31,4 +36,6 @@ def write_differences(
             if values(row) != values(before):
                 changed.append(row)
     update(conn, kind, changed)
-    insert(conn, kind, [row for key, row in wanted.items() if key not in stored])
+    new: list[Kind] = [row for key, row in wanted.items() if key not in stored]
+    insert(conn, kind, new)
+    stamp(conn, {row.session_id for row in (*gone, *changed, *new)})

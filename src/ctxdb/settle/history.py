@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from ctxdb.rules.history import AskedTurn, Line, match, text_hash, turn_text
+from ctxdb.store.changes import stamp
 from ctxdb.store.lookup import first_column, json_list, look_up
 
 _TURNS = (
@@ -94,4 +95,8 @@ def match_texts(conn: sqlite3.Connection, hashes: Iterable[int]) -> None:
     for of_text, same in lines.items():
         found = match(same, turns.get(of_text, ()))
         changes += [(found.get(line.id), line.id, found.get(line.id)) for line in same]
-    conn.executemany("UPDATE history SET turn_id = ? WHERE id = ? AND turn_id IS NOT ?", changes)
+    changed = conn.executemany(
+        "UPDATE history SET turn_id = ? WHERE id = ? AND turn_id IS NOT ?", changes
+    )
+    if changed.rowcount > 0:
+        stamp(conn, {line.session_id for same in lines.values() for line in same})

@@ -10,6 +10,7 @@ from ctxdb.rules.calls import halves_of
 from ctxdb.rules.requests import name_request
 from ctxdb.settle import agent_facts, requests
 from ctxdb.settle.calls import StoredCalls
+from ctxdb.store.fulltext import add_rows
 from ctxdb.store.insert import insert, last_id, update
 from ctxdb.store.model_ladder import store_names
 
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
     from ctxdb.rules.chunk import Chunk
     from ctxdb.settle.touched import Touched
-
-_INDEX = (
-    "INSERT INTO messages_fts (rowid, text, thinking)"
-    " SELECT id, text, thinking FROM messages WHERE id >= ?"
-)
 
 
 class StoredMessages:
@@ -48,7 +44,8 @@ class StoredMessages:
             return
         self.filled += messages
         insert(self.conn, Message, messages)
-        self.conn.execute(_INDEX, (next(iter(messages)).id,))
+        ids = [message.id for message in messages]
+        add_rows(self.conn, Message.table, min(ids), max(ids))
 
     # -- what a chunk has derived ----------------------------------------------------------------
 

@@ -155,6 +155,7 @@ class _Group:
         old = self.rows.get(row)
         if old is not None:
             self.stored.note_lists([old])
+            self.stored.touched.changed.add(old.session_id)
         if self._is_empty(row):
             for table in ("files_touched", "git_operations", "_tool_results"):
                 self.conn.execute(f"DELETE FROM {table} WHERE tool_id = ?", (row,))

@@ -106,6 +106,7 @@ def _follow_message(conn: sqlite3.Connection, tool_use_id: str, touched: Touched
         both = {s for s in (session_id, before) if s is not None}
         touched.pull_requests |= both
         touched.lists |= both
+        touched.changed.update((session_id, before))
         conn.execute(
             "UPDATE tool_uses SET session_id = ?, agent_id = ?, turn_id = ? WHERE id = ?",
             (*whose, tool_id),

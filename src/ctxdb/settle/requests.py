@@ -33,8 +33,13 @@ _LINES = (
     " LEFT JOIN source_files f ON m.uuid IS NULL AND f.id = m.source_file_id"
     " LEFT JOIN _message_lines b ON m.uuid IS NULL AND b.message_id = m.id"
 )
-# The lines of an API message, whose id all keys of its requests begin with.
-_OF_API_MESSAGE = "t.request_key >= j.value || '|' AND t.request_key < j.value || '}'"
+_SESSIONS = "SELECT DISTINCT u.session_id FROM j CROSS JOIN usage u ON u.request_key = j.value"
+# The lines of an API message, whose id all keys of its requests begin with. They are few: SQLite
+# would take them for a quarter of all lines, and go over all messages first to make a filter.
+_OF_API_MESSAGE = (
+    "likelihood(t.request_key >= j.value || '|', 0.00001)"
+    " AND likelihood(t.request_key < j.value || '}', 0.00001)"
+)
 # Sessions that have an API message outside a sidechain, as an entry of their own or as a copy: a
 # forked session's history belongs to its parent.
 _MAIN_SESSIONS = (
@@ -79,10 +84,13 @@ def add_new(conn: sqlite3.Connection, derived: list[Derived], touched: Touched) 
         doubtful.update(request.request_key for request in sure)
 
 
-def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
-    """Sum up the touched requests, and those whose replayed lines they decide about (R3)."""
+def recompute(conn: sqlite3.Connection, keys: set[str]) -> set[str | None]:
+    """Sum up the touched requests, and those whose replayed lines they decide about (R3).
+
+    Returns the sessions that have or had these requests.
+    """
     if not keys:
-        return
+        return set()
     wanted = sorted(keys.union(_others(conn, keys)))
     told: dict[str, list[Teller]] = {key: [] for key in wanted}
     for row in look_up(conn, wanted, _LINES):
@@ -107,6 +115,7 @@ def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
     apis = {one.api_message_id for tellers in told.values() for one in tellers}
     for api_message_id, session_id in look_up(conn, apis - {None}, _MAIN_SESSIONS):
         main.setdefault(api_message_id, set()).add(session_id)
+    sessions: set[str | None] = set(first_column(look_up(conn, wanted, _SESSIONS)))
     sums, gone = [], []
     for key, tellers in told.items():
         counted = [t for t in tellers if counts(t, main.get(t.api_message_id or "", ()))]
@@ -116,6 +125,7 @@ def recompute(conn: sqlite3.Connection, keys: set[str]) -> None:
             gone.append((key,))
     conn.executemany("DELETE FROM usage WHERE request_key = ?", gone)
     conn.executemany(_REPLACE, map(values_of(Request), sums))
+    return sessions.union(request.session_id for request in sums)
 
 
 def _others(conn: sqlite3.Connection, keys: Iterable[str]) -> list[str]:

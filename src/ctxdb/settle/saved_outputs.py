@@ -15,6 +15,7 @@ from ctxdb.rows import GitOperation, ToolUse
 from ctxdb.rules.calls import git_operations
 from ctxdb.settle.calls import GIT_REPORTED
 from ctxdb.settle.pull_requests import refresh_pull_requests
+from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert, load
 
 MAX_TEXT_BYTES = 1 << 20  # of an output that is stored; the rest is left out
@@ -107,6 +108,7 @@ def put_output(conn: sqlite3.Connection, tool_id: int, packed: bytes, size: int)
             "UPDATE tool_uses SET result_text = ?, result_bytes = ? WHERE id = ?",
             (text, size, tool_id),
         )
+        stamp(conn, [tool.session_id])
         tool.line_text = tool.result_text or ""
         conn.execute(
             insert_sql(ToolUse, "_tool_results", verb="INSERT OR REPLACE"),

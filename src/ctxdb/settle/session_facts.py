@@ -145,8 +145,8 @@ def _read_files(conn: sqlite3.Connection, found: dict[str, SessionFacts]) -> Non
         "SELECT s.leaf_session, coalesce(m.source_file_id, o.source_file_id),"
         "  coalesce(m.byte_start, o.byte_start), f.session_id IS s.leaf_session, s.summary"
         " FROM j CROSS JOIN _summaries s ON s.leaf_session = j.value"
-        " JOIN events e ON e.id = s.event_id"
-        " JOIN source_files f ON f.id = e.source_file_id"
+        " CROSS JOIN events e ON e.id = s.event_id"
+        " CROSS JOIN source_files f ON f.id = e.source_file_id"
         " LEFT JOIN messages m ON m.uuid = s.leaf_uuid"
         " LEFT JOIN message_copies c ON m.id IS NULL AND c.uuid = s.leaf_uuid"
         " LEFT JOIN messages o ON o.id = c.message_id",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterable
+from functools import cache
 
 from ctxdb.claude.stored_data import worktree_origin
 from ctxdb.columns import columns, insert_sql, values_of
@@ -20,6 +21,7 @@ from ctxdb.settle.relations import relation_of
 from ctxdb.settle.session_facts import SessionFacts, project_of, read_facts
 from ctxdb.settle.session_titles import first_prompt, title_of
 from ctxdb.settle.snapshots import rewrite_snapshots
+from ctxdb.store.changes import stamp
 
 MAX_FOLDER_NAME = 200  # a longer one is cut, with a hash of the path behind it
 
@@ -31,9 +33,11 @@ _UPSERT = f"{insert_sql(Session)} ON CONFLICT (id) DO UPDATE SET " + ", ".join(
 
 def refresh(conn: sqlite3.Connection, sessions: Iterable[str]) -> set[str]:
     """Derive the rows of sessions again; return those with another project, slug or start."""
+    names = sorted(sessions)
+    stamp(conn, names)
     return {
         session_id
-        for session_id, seen in read_facts(conn, sorted(sessions)).items()
+        for session_id, seen in read_facts(conn, names).items()
         if _refresh_one(conn, session_id, seen)
     }
 
@@ -162,6 +166,7 @@ def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None,
     return None, "dir_name"
 
 
+@cache  # asked of all projects for each file that names no folder
 def folder_name(path: str) -> str:
     """The folder that Claude Code keeps a project's transcripts in.
 
@@ -209,9 +214,16 @@ def _project(conn: sqlite3.Connection, seen: SessionFacts, path: str, source: st
             "UPDATE projects SET repo_path = ?, name = ?, path_source = ? WHERE id = ?",
             (repo, _name(repo), source, project_id),
         )
+        _stamp_project(conn, project_id)
         if source == "cwd" != known_source:
             _guess_again(conn, folder_name(path))
     return int(project_id)
+
+
+def _stamp_project(conn: sqlite3.Connection, project_id: int) -> None:
+    """Sessions are known by the name of their project too."""
+    found = conn.execute("SELECT id FROM sessions WHERE project_id = ?", (project_id,))
+    stamp(conn, [session_id for (session_id,) in found.fetchall()])
 
 
 def _name(repo: str) -> str:
@@ -252,6 +264,11 @@ def locate_files(conn: sqlite3.Connection, session_id: str) -> None:
 def _move_project(conn: sqlite3.Connection, session_id: str, before: int | None) -> None:
     """A session has another project: its files with it, and the old one goes if it was the last."""
     locate_files(conn, session_id)
+    leave_project(conn, before)
+
+
+def leave_project(conn: sqlite3.Connection, before: int | None) -> None:
+    """A project has lost a session: it goes with the last one, or is only guessed from now on."""
     conn.execute(
         "DELETE FROM projects WHERE id = ? AND NOT EXISTS"
         " (SELECT 1 FROM sessions WHERE project_id = projects.id)",

@@ -25,3 +25,5 @@ class Touched:
     # (session, tool_use_id) of ids that repeat, whose calls and results must be paired again
     pairs: set[tuple[str | None, str]] = field(default_factory=set)
     repeated_calls: set[str] = field(default_factory=set)  # tool_use_ids that several messages have
+    # sessions with rows that have changed, as far as no other set here names them
+    changed: set[str | None] = field(default_factory=set)

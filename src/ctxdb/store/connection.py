@@ -18,16 +18,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from ctxdb.archive.archive_file import archive_path
 from ctxdb.errors import (
     CtxdbError,
-    DamagedDatabase,
     NoDatabase,
     NotOurDatabase,
     OldDatabase,
     UnsafeDatabase,
 )
 from ctxdb.lock import refuse_unsafe
-from ctxdb.store.version import applied, is_old
+from ctxdb.output import note
+from ctxdb.store.version import applied, is_old, says_it_is_not_old
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself
 # to conform: 0.4 us each time, half of what storing a message costs. This one answers at once.
@@ -75,11 +76,44 @@ def _make_private(path: Path) -> None:
             raise UnsafeDatabase(side, f"others can read it and it stays so: {e.strerror}") from e
 
 
+def _keep_private(path: Path) -> None:
+    """Take group and other bits off an existing database; if that is not possible, say so."""
+    for suffix in SIDE_FILES:
+        side = path.with_name(path.name + suffix)
+        try:
+            mode = stat.S_IMODE(side.lstat().st_mode)
+        except OSError:
+            continue
+        if mode & 0o077 and side not in _told:
+            try:
+                side.chmod(mode & 0o700)
+            except OSError as e:
+                _told.add(side)
+                note(f"Note: other users can read {side}, and it stays so: {e.strerror}.")
+
+
+_told: set[Path] = set()  # files that were reported
+
+
 def _check_header(path: Path) -> None:
     """Refuse what is not SQLite before SQLite touches it; an empty file is a new database."""
     with path.open("rb") as file:
         head = file.read(16)
     if head and head != b"SQLite format 3\x00":
+        refuse_foreign(path)
+        from ctxdb.store.integrity import damaged_database  # rarely needed
+
+        raise damaged_database(path, "its first bytes are not those of a database")
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise NotOurDatabase for a file that is no SQLite file, unless an archive is beside it.
+
+    With an archive it was a database of ctxdb once, and can be made again.
+    """
+    with path.open("rb") as file:
+        is_sqlite = file.read(16) == b"SQLite format 3\x00"
+    if not is_sqlite and not archive_path(path).exists():
         raise NotOurDatabase(path, "is not a SQLite database; it is left as it is")
 
 
@@ -101,32 +135,18 @@ def _check_application(conn: sqlite3.Connection, path: Path) -> bool:
 
 def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
     text = str(error)
-    if "not a database" in text:
+    if "not a database" in text and not archive_path(path).exists():
         return NotOurDatabase(path, "is not a SQLite database; it is left as it is")
-    if "malformed" in text or "corrupt" in text:
-        why = f"is damaged ({text}); move it away, keep it, and sync again"
-        if only_here := _sessions_only_here(path):
-            why += f" ({only_here:,} sessions are only in it: their transcripts are deleted)"
-        return DamagedDatabase(path, why)
+    if "malformed" in text or "corrupt" in text or "not a database" in text:
+        from ctxdb.store.integrity import damaged_database  # rarely needed
+
+        return damaged_database(path, text)
     if "readonly" in text:
         return CtxdbError(f"{path}: {text}; make it and its folder writable: chmod u+w")
     if "unable to open" in text and not os.access(path.parent, os.W_OK):
         why = "SQLite makes files beside a database to read it, and its folder cannot be written to"
         return CtxdbError(f"{path}: {why}; copy it to another folder")
     return CtxdbError(f"{path}: {text}")
-
-
-def _sessions_only_here(path: Path) -> int:
-    """How many sessions could not be read again from transcripts, if that can still be told."""
-    try:
-        conn = sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro", uri=True, timeout=1.0)
-        try:
-            (sessions,) = conn.execute("SELECT count(source_deleted_at) FROM sessions").fetchone()
-        finally:
-            conn.close()
-    except sqlite3.Error:
-        return 0
-    return int(sessions)
 
 
 @contextmanager
@@ -198,6 +218,9 @@ def _connect(path: Path, wait: float) -> sqlite3.Connection:
     conn.execute("PRAGMA temp_store = MEMORY")
     conn.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     conn.execute("PRAGMA recursive_triggers = ON")
+    # What is deleted is overwritten with zeros, so that no page keeps it. This is also the default
+    # of the SQLite that most systems have.
+    conn.execute("PRAGMA secure_delete = ON")
     return conn
 
 
@@ -215,15 +238,19 @@ def _use_wal(conn: sqlite3.Connection, wait: float) -> None:
             return
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write."""
+def open_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
+    """A connection that cannot write. With `any_thread`, threads may use it in turn."""
     _check_sqlite()
     if not path.exists():
         raise NoDatabase(path)
+    _keep_private(path)
     _check_header(path)
     uri = f"file:{quote(os.fsencode(path))}?mode=ro{_immutable(path)}"
     with _closed_on_failure(
-        path, lambda: sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+        path,
+        lambda: sqlite3.connect(
+            uri, uri=True, timeout=5.0, isolation_level=None, check_same_thread=not any_thread
+        ),
     ) as conn:
         conn.execute("PRAGMA query_only = 1")
         conn.execute("PRAGMA temp_store = MEMORY")
@@ -244,6 +271,8 @@ def open_old(path: Path) -> sqlite3.Connection:
 
 def _refuse_old(path: Path) -> None:
     """Raise OldDatabase. A connection that can write might change the file when it is closed."""
+    if says_it_is_not_old(path):
+        return
     with suppress(sqlite3.Error), closing(open_old(path)) as conn:
         if is_old(conn):
             raise OldDatabase(path)

@@ -10,18 +10,34 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError, NewerSchema
 from ctxdb.store import model_ladder, shipped_prices, sql_files
-from ctxdb.store.connection import write_transaction
+from ctxdb.store.connection import open_old, write_transaction
+from ctxdb.store.fulltext import INDEX_OF, INDEXED
 from ctxdb.store.readme import write_readme
-from ctxdb.store.version import applied, fingerprint, is_current, steps, view_files
+from ctxdb.store.version import (
+    CONTRACT,
+    MEANINGS,
+    MEANINGS_KEY,
+    applied,
+    fingerprint,
+    is_current,
+    is_old,
+    meanings_of,
+    steps,
+    view_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+CLEAN = "pages are clean"  # a key of _meta: no freed page holds what was deleted
 
 
 class DocRow(NamedTuple):
@@ -46,6 +62,17 @@ def refuse_newer(conn: sqlite3.Connection, path: Path) -> None:
         raise NewerSchema(path, unknown)
 
 
+def is_outdated(path: Path) -> bool:
+    """Whether the rows of a database were derived by a version that gave them other meanings."""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    try:
+        with closing(open_old(path)) as conn:
+            return not is_old(conn) and meanings_of(conn) < MEANINGS
+    except (sqlite3.Error, CtxdbError):
+        return False  # the sync that follows will say what is wrong
+
+
 def prepare(conn: sqlite3.Connection, path: Path) -> None:
     """Migrate, re-create views and refresh the docs; quick when there is nothing to do."""
     refuse_newer(conn, path)
@@ -53,13 +80,19 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
         return
     with write_transaction(conn):
         refuse_newer(conn, path)
-        if applied(conn) != steps():
+        if (found := applied(conn)) != steps():
             _migrate(conn)
+        if not found:  # all that is ever deleted from it is overwritten: see connection.py
+            conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, '1')", (CLEAN,))
+        # The first databases did not say by which meanings their rows were made.
+        meanings = (MEANINGS_KEY, "1" if found else str(MEANINGS))
+        conn.execute("INSERT OR IGNORE INTO _meta VALUES (?, ?)", meanings)
         _create_views(conn)
         shipped_prices.refresh(conn)
         model_ladder.store_all_names(conn)
         _write_docs(conn)
         write_readme(conn)
+        conn.execute(f"PRAGMA user_version = {CONTRACT}")
         conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint(),))
 
 
@@ -99,15 +132,7 @@ _TABLE = re.compile(
 _VIRTUAL = re.compile(r"^CREATE VIRTUAL TABLE (\w+) USING fts5\(([^)]*)", re.MULTILINE)
 _COLUMN = re.compile(r'^  "?(?P<name>[a-z]\w*)"? .*?--[ ](?P<doc>.*)$', re.MULTILINE)
 _ADDED = re.compile(r'^ALTER TABLE (\w+) ADD COLUMN "?(\w+)"? [^\n]*?--[ ](.*)$', re.MULTILINE)
-_FTS_DOCS = {
-    "messages_fts": "Full text over messages: words are split at _ and punctuation.",
-    "tool_uses_fts": "Full text over tool calls and their results.",
-    "turns_fts": "Full text over what people asked.",
-    "sessions_fts": "Full text over the titles of sessions, and all names they ever had.",
-    "todos_fts": "Full text over to-dos.",
-    "plans_fts": "Full text over the texts of plans.",
-    "history_fts": "Full text over the prompts of history.jsonl.",
-}
+_FTS_DOCS = {INDEX_OF[table]: words for table, words in INDEXED.items()}
 
 
 def table_docs(text: str) -> Iterator[DocRow]:

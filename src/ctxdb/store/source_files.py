@@ -13,6 +13,7 @@ from ctxdb.columns import from_sql, loader, select_sql
 from ctxdb.files.identity import Known
 from ctxdb.files.walk import FoundFile, numbers_of, pack, store_path, unpack
 from ctxdb.rows import SourceFile
+from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert
 from ctxdb.store.lookup import look_up
 
@@ -125,7 +126,7 @@ def begin_again(conn: sqlite3.Connection, file: SourceFile) -> None:
             " WHERE source_file_id = ? AND byte_length > 0",
             (file.id,),
         )
-    for table in ("message_copies", "_event_copies", "line_counts", "ingest_errors"):
+    for table in ("message_copies", "_event_copies", "line_counts", "ingest_errors", "_masked"):
         conn.execute(f"DELETE FROM {table} WHERE source_file_id = ?", (file.id,))
     conn.execute(
         'UPDATE source_files SET "offset" = 0, lines = 0, bad_lines = 0, skipped_lines = 0'
@@ -197,20 +198,21 @@ def note_missing(conn: sqlite3.Connection, files: list[SourceFile], now: str) ->
 
 def mark_deleted_sessions(conn: sqlite3.Connection, now: str) -> None:
     """A session is deleted when no main transcript of it is left; one that comes back is not."""
-    conn.execute(
+    deleted = conn.execute(
         "UPDATE sessions INDEXED BY sessions_present SET source_deleted_at = ?"
         " WHERE source_deleted_at IS NULL"
         " AND NOT EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
         "  AND f.agent_id IS NULL AND f.missing_since IS NULL)"
         " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
-        "  AND f.agent_id IS NULL AND f.missing_since IS NOT NULL)",
+        "  AND f.agent_id IS NULL AND f.missing_since IS NOT NULL) RETURNING id",
         (now,),
-    )
-    conn.execute(
+    ).fetchall()
+    back = conn.execute(
         "UPDATE sessions SET source_deleted_at = NULL WHERE source_deleted_at IS NOT NULL"
         " AND id IN (SELECT session_id FROM source_files INDEXED BY source_files_present"
-        "  WHERE agent_id IS NULL AND missing_since IS NULL)"
-    )
+        "  WHERE agent_id IS NULL AND missing_since IS NULL) RETURNING id"
+    ).fetchall()
+    stamp(conn, [session_id for (session_id,) in (*deleted, *back)])
 
 
 # -- what a batch does to files -------------------------------------------------------------------

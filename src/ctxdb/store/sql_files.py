@@ -9,6 +9,7 @@ People, `ctxdb query`, the docs and the database all read these comments:
     -- period: 30d                                       what the command line shows by default
     -- one row per: sessions ORDER BY started_at DESC    one row for each row of this table
     -- rows share requests: the commits of one turn      why a request can be in several rows
+    -- total: requests cost_usd                          columns that a table adds up below its rows
     -- :path: what to give                               a parameter; without a default, required
     -- :limit = 20: how many                             a default; a whole number is bound as one
     -- :since (since) = yesterday: from when             a parameter with a kind, and its default
@@ -74,11 +75,11 @@ ColumnKind = Literal[
 ]
 Place = Literal["always", "about", "outcome", "usual", "detail"]
 ParamKind = Literal["text", "integer", "since", "until", "day", "session"]
-ENTRIES = ("filters", "period", "one row per", "rows share requests", "example")
+ENTRIES = ("filters", "period", "one row per", "rows share requests", "total", "example")
 FILTERS = ("since", "until", "project", "human", "session", "model")
 COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
 PLACES: tuple[Place, ...] = get_args(Place)
-_NAME = re.compile(r"[a-z]\w*\Z", re.ASCII)
+_NAME = re.compile(r"[a-z]\w{0,99}\Z", re.ASCII)  # a longer one cannot be a file
 _COLUMN = re.compile(
     r"-- {3}(?P<name>\w+)(?: \((?P<kind>\w+)(?:, (?P<place>\w+))?\))?: (?P<words>.*)"
 )
@@ -133,6 +134,7 @@ class SqlFile(NamedTuple):
     period: str | None
     one_row_per: RowSource | None
     rows_share_requests: bool
+    total: tuple[str, ...]  # columns that can be added up over all rows
     sql: str  # with its comments, without a semicolon at the end
 
     @property
@@ -177,6 +179,7 @@ def parse(name: str, kind: FileKind, text: str) -> SqlFile:
         period=entries.get("period"),
         one_row_per=_row_source(entries.get("one row per", "")),
         rows_share_requests="rows share requests" in entries,
+        total=tuple(entries.get("total", "").split()),
         sql=text.rstrip().rstrip(";"),
     )
 

@@ -16,6 +16,17 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
+# Counts how often this code has changed what rows mean, so that rows made before must be derived
+# again. Add one when the same lines give other rows than before: sync and daemon then make every
+# database again (`ctxdb rebuild`).
+MEANINGS = 2  # 2: secrets are masked, and lines are known by keyed digests
+MEANINGS_KEY = "meanings"  # of `_meta`
+
+# The version of the public contract, kept in the file's header (PRAGMA user_version).
+CONTRACT = 2
+_HEADER_BYTES = 100
+_USER_VERSION = slice(60, 64)  # where the header has it: "The Database Header", SQLite's docs
+
 # The first steps of databases made before 0001_schema: none of them was ever released.
 FIRST_OLD_STEPS = frozenset({"0001_initial", "0001_tables"})
 
@@ -37,9 +48,31 @@ def applied(conn: sqlite3.Connection) -> list[str]:
     ]
 
 
+def says_it_is_not_old(path: Path) -> bool:
+    """Whether the first bytes of a file say the version of the contract: no SQL has to be parsed.
+
+    False can also mean that the log beside the file has not been moved into it yet.
+    """
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER_BYTES)
+    except OSError:
+        return False
+    return int.from_bytes(header[_USER_VERSION], "big") >= CONTRACT
+
+
 def is_old(conn: sqlite3.Connection) -> bool:
     """True for a database from before the migrations were folded into one: see OldDatabase."""
     return not FIRST_OLD_STEPS.isdisjoint(applied(conn))
+
+
+def meanings_of(conn: sqlite3.Connection) -> int:
+    """The version of the meanings by which the rows were made; a newer one counts as this one."""
+    if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_meta'").fetchone():
+        return MEANINGS  # nothing is in it
+    row = conn.execute("SELECT value FROM _meta WHERE key = ?", (MEANINGS_KEY,)).fetchone()
+    (text,) = row or ("1",)  # the first databases did not say it
+    return min(int(text), MEANINGS) if str(text).isdecimal() else 0
 
 
 def view_files() -> list[Path]:

@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript
 from ctxdb.files.walk import scan, text_of
+from ctxdb.ingest.gate import without_kept_out
+from ctxdb.ingest.masked_line import reading_of
+from ctxdb.privacy.rule_settings import masker_of
+from ctxdb.progress import NullProgress
+from ctxdb.redact.scan import scan as find_secrets
 from ctxdb.store.connection import naming_damage, open_reader
+from ctxdb.store.integrity import damaged_database, find_damage
 from ctxdb.store.schema import refuse_newer
 from ctxdb.verify.again import NoRoom, make_again, place_beside
 from ctxdb.verify.compare import Comparison
@@ -29,6 +35,8 @@ from ctxdb.verify.reach import reach
 from ctxdb.verify.side import check_side_files
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ctxdb.config import Config
     from ctxdb.progress import Progress
 
@@ -42,6 +50,7 @@ def verify(
 
     Without `again`, only the first step is done.
     """
+    _refuse_damaged(config.db_path)
     with (
         naming_damage(config.db_path),
         closing(open_reader(config.db_path)) as conn,
@@ -52,15 +61,20 @@ def verify(
             conn.execute("ATTACH ? AS second", (f"{second.as_uri()}?mode=ro",))
         conn.execute("BEGIN")
         report = VerifyReport()
-        read = check_all_lines(conn, config.roots if only_roots else None, report, progress)
-        check_side_files(conn, report)
+        reading = reading_of(conn, masker_of(config.settings))
+        roots = config.roots if only_roots else None
+        read = check_all_lines(conn, roots, report, progress, reading)
+        check_side_files(conn, report, reading)
+        if reading.masker is not None:
+            found = find_secrets(conn, reading.masker, NullProgress())
+            report.secrets_in_clear = found.found
         report.files_new = _new_files(conn, config)
         if again:
             wanted = reach(conn, read)
             report.sessions_made_again = len(wanted.sessions)
             report.sessions_only_here = wanted.sessions_left_out
             try:
-                make_again(conn, second, wanted.files, progress)
+                make_again(conn, second, wanted.files, progress, reading)
             except NoRoom as e:
                 report.not_made_again = str(e)
             else:
@@ -68,7 +82,19 @@ def verify(
         return report
 
 
+def _refuse_damaged(path: Path) -> None:
+    """Raise if SQLite cannot read all of it: what is left of it would prove nothing."""
+    if path.is_file() and path.stat().st_size:
+        try:
+            damage = find_damage(path, everything=True)
+        except sqlite3.DatabaseError:  # it cannot be opened: what reads it next says why
+            return
+        if damage is not None:
+            open_reader(path).close()  # says so if it is no database of ctxdb at all
+            raise damaged_database(path, damage)
+
+
 def _new_files(conn: sqlite3.Connection, config: Config) -> int:
     known = {path for (path,) in conn.execute("SELECT path FROM source_files")}
-    found = scan(config.roots, is_transcript)
-    return sum(text_of(file.path) not in known for file in found.files)
+    found = without_kept_out(conn, scan(config.roots, is_transcript))
+    return sum(text_of(file.path) not in known for file in found)

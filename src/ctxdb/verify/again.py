@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.columns import all_columns
 from ctxdb.files.walk import FoundFile
-from ctxdb.ingest.line_reader import read_chunk
+from ctxdb.ingest.huge_line import read_again
 from ctxdb.ingest.plan import Work, utc_now
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.run import FileLoop, Policy, finish, start_readers
@@ -26,13 +26,15 @@ from ctxdb.rows import AgentFact, SourceFile
 from ctxdb.store import source_files
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.insert import load
+from ctxdb.store.keys import copy_keys
+from ctxdb.store.masked_places import load_places
 from ctxdb.store.schema import prepare
+from ctxdb.store.tombstones import copy_tombstones
 from ctxdb.verify.side import give_side_files, settle_side_files
 
 if TYPE_CHECKING:
-    from ctxdb.ingest.storing import ChunkWriter
+    from ctxdb.ingest.masked_line import Reading
     from ctxdb.progress import Progress
-    from ctxdb.rules.chunk import Chunk
 
 _FOLDER = ".verifying-"  # and the process that does it
 _FACTS = (
@@ -68,7 +70,9 @@ def place_beside(db_path: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_again(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress) -> None:
+def make_again(
+    first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress, reading: Reading
+) -> None:
     """Fill the second database from these files of the first."""
     if not path.exists():
         raise NoRoom(f"{path.parent.parent} cannot be written to")
@@ -79,14 +83,16 @@ def make_again(first: sqlite3.Connection, path: Path, wanted: set[int], progress
     if free < pages * size:
         raise NoRoom(f"it takes {pages * size >> 20:,} MB beside the database, {free >> 20:,} free")
     try:
-        _fill(first, path, wanted, progress)
+        _fill(first, path, wanted, progress, reading)
     except sqlite3.OperationalError as e:
         if e.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
             raise
         raise NoRoom(f"{path.parent.parent}: {e}") from e
 
 
-def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress) -> None:
+def _fill(
+    first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress, reading: Reading
+) -> None:
     with closing(open_aside(path)) as conn:
         prepare(conn, path)
         with write_transaction(conn):
@@ -94,11 +100,13 @@ def _fill(first: sqlite3.Connection, path: Path, wanted: set[int], progress: Pro
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
                 first.execute("SELECT key, value FROM _meta WHERE key LIKE 'index:%'").fetchall(),
             )
+            copy_keys(first, conn)
+            copy_tombstones(first, conn)
         give_side_files(first, conn)
         work = _work(first, conn, wanted)
         progress.start(sum(one.unread for one in work), "Making it again")
         report, now = SyncReport(), utc_now()
-        loop = FileLoop(conn, report, now, _policy(first), progress)
+        loop = FileLoop(conn, report, now, _policy(first), progress, reading)
         loop.read(work)
         finish(conn, now)
         settle_side_files(conn)
@@ -116,14 +124,11 @@ def _policy(first: sqlite3.Connection) -> Policy:
         )
     }
 
-    def read_huge_line(_writer: ChunkWriter, one: Work, fd: int, offset: int) -> Chunk:
-        """Without announcing it: it has been read before, or given up."""
-        give_up = (one.item.file.path, offset) in passed_over
-        return read_chunk(fd, offset, one.place, give_up=give_up)
-
     return Policy(
         start_readers=start_readers,
-        read_huge_line=read_huge_line,
+        read_huge_line=lambda writer, one, fd, offset: read_again(
+            writer, one, fd, offset, passed_over
+        ),
         commits_on_the_way=False,  # nothing else sees it
         notes_failures=False,
     )
@@ -156,5 +161,6 @@ def _work(first: sqlite3.Connection, conn: sqlite3.Connection, wanted: set[int])
             facts = first.execute(_FACTS, (file.session_id, file.agent_id))
             file.facts = [AgentFact(*values) for values in facts]
             if end:
-                work.append(Work(item, found, end, limit=end))
+                masked = load_places(first, known.id)
+                work.append(Work(item, found, end, limit=end, masked=masked))
     return work

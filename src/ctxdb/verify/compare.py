@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctxdb.columns import Row
 from ctxdb.columns import columns as row_columns
 from ctxdb.rows import Event, Message, MessageCopy, ToolUse
+from ctxdb.store.fulltext import INDEX_OF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +69,8 @@ TABLES = (
     Table("line_counts", (), "source_file_id"),
     # first_unshared_at depends on the order of arrival: it is filled only if a tie needed it.
     Table("_shared_sessions", (), "session_id", ("first_unshared_at",)),
-    Table("ingest_errors", (), "source_file_id", ("seen_at",)),
+    # An excerpt is masked by the rules of its time.
+    Table("ingest_errors", (), "source_file_id", ("seen_at", "excerpt")),
 )  # fmt: skip
 # Columns that hold the id of a row, and the table of that row.
 NUMBERS = {
@@ -79,15 +81,6 @@ NUMBERS = {
     "result_message_id": "messages",
     "event_id": "events",
     "tool_id": "tool_uses",
-}
-_INDEXES = {
-    "messages": "messages_fts",
-    "tool_uses": "tool_uses_fts",
-    "turns": "turns_fts",
-    "sessions": "sessions_fts",
-    "todos": "todos_fts",
-    "plans": "plans_fts",
-    "history": "history_fts",
 }
 _SHOWN = 5  # of each table and kind
 
@@ -119,8 +112,8 @@ class Comparison:
                 self._compare(table)
             else:
                 self._compare_all(table)
-            if table.name in _INDEXES:
-                self._compare_words(table.name, _INDEXES[table.name])
+            if table.name in INDEX_OF:
+                self._compare_words(table.name, INDEX_OF[table.name])
 
     def _columns(self, table: Table) -> list[str]:
         found = self.conn.execute(f"PRAGMA main.table_info({table.name})")

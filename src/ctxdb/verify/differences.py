@@ -18,6 +18,7 @@ class VerifyReport(LineFindings):
     sessions_only_here: int = 0
     rows_made_again: int = 0
     not_made_again: str | None = None
+    secrets_in_clear: int = 0
 
     def as_dict(self) -> dict[str, object]:
         """Stable names for programs."""
@@ -58,6 +59,11 @@ class VerifyReport(LineFindings):
             yield (
                 f"{counted(self.files_partial, 'unfinished last line')} not counted:"
                 " a line is one when its newline is there"
+            )
+        if self.secrets_in_clear:
+            yield (
+                f"{counted(self.secrets_in_clear, 'secret')} stored in clear that the rules of now"
+                " would mask: run `ctxdb redact --apply`"
             )
         yield from self.shown
         if self.differences > len(self.shown):

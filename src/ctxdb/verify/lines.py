@@ -12,6 +12,7 @@ from ctxdb.store.insert import load
 from ctxdb.verify.differences import VerifyReport
 
 if TYPE_CHECKING:
+    from ctxdb.ingest.masked_line import Reading
     from ctxdb.progress import Progress
 
 
@@ -20,6 +21,7 @@ def check_all_lines(
     roots: tuple[str, ...] | None,
     report: VerifyReport,
     progress: Progress,
+    reading: Reading,
 ) -> set[int]:
     """Compare every file below the roots, or every file; return the ids of those that were read."""
     tops = [""]
@@ -31,7 +33,7 @@ def check_all_lines(
         if file.path.startswith(tuple(tops))
     ]
     progress.start(sum(file.offset for file in files), "Verifying")
-    check = LineCheck(conn, report, progress)
+    check = LineCheck(conn, report, progress, reading)
     for file in files:
         check.check_file(file)
     for text, sql in _INVARIANTS:

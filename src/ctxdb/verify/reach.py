@@ -9,6 +9,7 @@ member of a linked group is gone, the whole group is left out.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from dataclasses import dataclass
 
 Node = tuple[str, str | int]  # ('session', id) or ('file', id)
@@ -109,9 +110,7 @@ class _Groups:
 
 def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
     """The sessions and files whose rows depend on these files alone."""
-    sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
     generations = dict(conn.execute("SELECT source_file_id, generation FROM _file_marks"))
-    files = set(generations)
     # Rows of lines that a rewritten file no longer has are kept, and no line can make them again.
     lost: list[Node] = [
         ("file", file) for file, n in generations.items() if n or file not in readable
@@ -119,6 +118,13 @@ def reach(conn: sqlite3.Connection, readable: set[int]) -> Reach:
     for sql in _RENAMED:
         for session, file in conn.execute(sql):
             lost += [("session", session or ""), ("file", file)]
+    return all_but(conn, lost)
+
+
+def all_but(conn: sqlite3.Connection, lost: Collection[Node]) -> Reach:
+    """All sessions and files but the lost ones and what is linked to them."""
+    sessions = {session for (session,) in conn.execute("SELECT id FROM sessions")}
+    files = {file for (file,) in conn.execute("SELECT id FROM source_files")}
     if not lost:
         return Reach(sessions, files, 0, is_whole=True)
     groups = _Groups()

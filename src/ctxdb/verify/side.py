@@ -12,18 +12,19 @@ import sqlite3
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ctxdb.claude.entries import line_hash
 from ctxdb.claude.side_contents import HISTORY, RESULT, typed_line
 from ctxdb.columns import columns
 from ctxdb.files.identity import open_regular, pread
 from ctxdb.files.parse import Bad, parse
 from ctxdb.files.tail import read_block
 from ctxdb.files.walk import numbers_of, pack
-from ctxdb.ingest.saved_output_files import read_outputs
+from ctxdb.ingest.gate import HistoryGate
+from ctxdb.ingest.saved_output_files import packed_output, read_outputs
 from ctxdb.ingest.side_files import MAX_FILE_BYTES, content_of
+from ctxdb.privacy.masked_form import is_masked_form
 from ctxdb.settle.history import begin_matching
 from ctxdb.settle.plans import refresh_plans
-from ctxdb.settle.saved_outputs import MAX_TEXT_BYTES, pack_output, unpack, waiting_outputs
+from ctxdb.settle.saved_outputs import unpack, waiting_outputs
 from ctxdb.settle.todos import refresh_todos
 from ctxdb.side_rows import SideFile
 from ctxdb.store.connection import write_transaction
@@ -31,6 +32,9 @@ from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column
 
 if TYPE_CHECKING:
+    from ctxdb.ingest.masked_line import Reading
+    from ctxdb.privacy.digests import Digest
+    from ctxdb.privacy.masking import Masker
     from ctxdb.verify.differences import VerifyReport
 
 # What is told by files and follows from nothing else.
@@ -45,7 +49,7 @@ _PLACES = (
 )
 
 
-def check_side_files(conn: sqlite3.Connection, report: VerifyReport) -> None:
+def check_side_files(conn: sqlite3.Connection, report: VerifyReport, reading: Reading) -> None:
     """Read each file again that looks as it did, and compare."""
     for file in load(conn, SideFile, "WHERE t.stat IS NOT NULL AND t.state <> 'missing'"):
         try:
@@ -55,7 +59,10 @@ def check_side_files(conn: sqlite3.Connection, report: VerifyReport) -> None:
         try:
             if pack(numbers_of(os.fstat(fd))) != file.stat:
                 continue
-            same = _is_same_history(conn, fd, file) if file.kind == HISTORY else _is_same(fd, file)
+            if file.kind == HISTORY:
+                same = _is_same_history(conn, fd, file, reading.digest)
+            else:
+                same = _is_same(fd, file, reading.masker)
         except OSError:
             continue
         finally:
@@ -65,17 +72,22 @@ def check_side_files(conn: sqlite3.Connection, report: VerifyReport) -> None:
             report.differ(f"{file.path}: what was read of it differs")
 
 
-def _is_same(fd: int, file: SideFile) -> bool:
+def _is_same(fd: int, file: SideFile, masker: Masker | None) -> bool:
     if file.content is None or file.state != "ok":
         return True  # what was read of an earlier one stays
     if file.kind == RESULT:
-        whole = pack_output(pread(fd, MAX_TEXT_BYTES, 0))
-        return isinstance(file.content, bytes) and unpack(file.content) == unpack(whole)
-    return content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0)) == file.content
+        if not isinstance(file.content, bytes):
+            return False
+        stored, clear = unpack(file.content), unpack(packed_output(fd, None))
+        return stored == clear or is_masked_form(stored, clear, masker)
+    stored = str(file.content)
+    clear = content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0), None)
+    return stored == clear or is_masked_form(stored, clear, masker)
 
 
-def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile) -> bool:
+def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile, digest: Digest) -> bool:
     """Whether each complete line has its row."""
+    gate = HistoryGate(conn)
     known = {start: (hashed, nth) for start, hashed, nth in conn.execute(_PLACES, (file.id,))}
     before: Counter[int] = Counter()
     offset = 0
@@ -88,10 +100,14 @@ def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile) -> bool:
             if found is None or isinstance(found, Bad):
                 continue
             for within, length, entry in found.objects:
-                if typed_line(entry) is None:
+                typed, line = typed_line(entry), data[within : within + length]
+                if typed is None:
                     continue
-                hashed = line_hash(data[within : within + length])
-                if known.pop(start + within, None) != (hashed, before[hashed]):
+                hashed = digest(line)
+                row = known.pop(start + within, None)
+                if row is None and gate.keeps_out(typed, line):
+                    continue
+                if row != (hashed, before[hashed]):
                     return False
                 before[hashed] += 1
         offset = block.end
@@ -120,4 +136,4 @@ def settle_side_files(second: sqlite3.Connection) -> None:
         # Only those that were read by the first: the files themselves are not opened.
         known = set(first_column(second.execute("SELECT path FROM _side_files")))
         outputs = [one for one in waiting_outputs(second) if one.path in known]
-        read_outputs(second, outputs, "", [], may_read=False)
+        read_outputs(second, outputs, "", [], None, may_read=False)

@@ -1,0 +1,98 @@
+"""The first run: plain `ctxdb` on a terminal, and what people type before they know commands."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctxdb.cli import COMMANDS, GUESSED
+from world import line
+
+MAIN = "from ctxdb.cli.main import main; main()"
+
+
+def on_terminal(*words: str) -> str:
+    """What a command prints on a terminal of 100 columns."""
+    parent, child = pty.openpty()
+    environ = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "xterm"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", MAIN, *words], stdin=child, stdout=child, stderr=child, env=environ
+    )
+    os.close(child)
+    shown = b""
+    try:
+        while data := os.read(parent, 65536):
+            shown += data
+    except OSError:  # the terminal is closed when the process ends
+        pass
+    finally:
+        os.close(parent)
+    process.wait()
+    return shown.decode(errors="replace").replace("\r\n", "\n")
+
+
+def in_pipe(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", MAIN, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_without_transcripts_plain_ctxdb_shows_the_demo(home: Path) -> None:
+    shown = on_terminal()
+    assert "Here is a demo instead" in shown
+    assert "cost_usd by day" in shown
+    assert "lantern" in shown
+    assert "Try these" in shown
+    assert (home / ".local/share/ctxdb/demo/demo.db").exists()
+    assert not (home / ".local/share/ctxdb/ctxdb.db").exists()
+
+
+def test_with_transcripts_plain_ctxdb_reads_them_and_shows_their_days(home: Path) -> None:
+    folder = home / ".claude/projects/-home-me-boat"
+    folder.mkdir(parents=True)
+    usage = {"input_tokens": 1000, "output_tokens": 2000}
+    message = {
+        "id": "msg_1", "role": "assistant", "model": "claude-opus-4-1", "usage": usage,
+        "content": [{"type": "text", "text": "Done."}], "stop_reason": "end_turn",
+    }  # fmt: skip
+    (folder / f"{'1' * 8}-1111-4111-8111-{'1' * 12}.jsonl").write_bytes(
+        line(0, "Caulk the boat", cwd="/home/me/boat")
+        + line(1, type="assistant", message=message, requestId="req_1", cwd="/home/me/boat")
+    )
+    shown = on_terminal()
+    assert "The 14 days to" in shown
+    assert "boat" in shown
+    assert (home / ".local/share/ctxdb/ctxdb.db").exists()
+    assert "Try these" not in on_terminal()  # from now on it is the help
+
+
+def test_in_a_pipe_plain_ctxdb_prints_the_help_and_makes_nothing(home: Path) -> None:
+    result = in_pipe()
+    assert "Usage: " in result.stdout + result.stderr
+    assert not (home / ".local").exists()
+
+
+@pytest.mark.parametrize("word", sorted(GUESSED))
+def test_a_guessed_command_names_the_one_that_does_it(word: str) -> None:
+    assert word not in {name.partition(" ")[0] for name in COMMANDS}
+    result = in_pipe(word)
+    assert result.returncode == 2
+    assert GUESSED[word] in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_view_as_command_and_a_misspelt_command_are_explained() -> None:
+    assert "use ctxdb query daily_usage" in in_pipe("daily_usage").stderr
+    assert "did you mean ctxdb search?" in in_pipe("searhc").stderr
+
+
+def test_a_misspelt_view_is_reported_before_anything_is_read(home: Path) -> None:
+    (home / ".claude/projects").mkdir(parents=True)
+    result = in_pipe("query", "daily_usagee")
+    assert result.returncode == 2
+    assert "did you mean daily_usage" in result.stderr
+    assert not (home / ".local").exists()

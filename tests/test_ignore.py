@@ -1,0 +1,192 @@
+"""Ignored projects: nothing of them is stored, in no file, whatever the order of things."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ctxdb.rules.ignoring import Ignore
+from private_lab import (
+    FOLDER,
+    OTHER,
+    PRIVATE,
+    WORD,
+    Home,
+    dump,
+    entries,
+    found_in,
+    make_home,
+    write,
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "work" / "quiet"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def encoded(folder: Path) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in str(folder))
+
+
+@pytest.fixture
+def private(home: Path, tmp_path: Path, project: Path) -> Home:
+    """The private session was in a folder of its own."""
+    made = make_home(home / ".claude", tmp_path / "data" / "ctxdb.db")
+    old = made.projects / FOLDER
+    new = made.projects / encoded(project)
+    new.mkdir()
+    for name in (f"{PRIVATE}.jsonl", PRIVATE):
+        shutil.move(old / name, new / name)
+    for path in (*new.rglob("*.jsonl"), made.claude / "history.jsonl"):
+        lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+        for line in lines:
+            if WORD in json.dumps(line):
+                line |= {key: str(project) for key in ("cwd", "project") if key in line}
+        path.write_bytes(dump(lines))
+    (old / "sessions-index.json").unlink()
+    return made
+
+
+def ignore(home: Path, *patterns: str) -> None:
+    write(home / ".config/ctxdb/config.toml", f"ignore = {json.dumps(patterns)}\n".encode())
+
+
+def must_be_out(made: Home) -> None:
+    assert found_in(made.db.parent, WORD, PRIVATE, "00000007-0000") == []
+    assert made.sessions() == [OTHER]
+    made.must("verify")
+
+
+def test_a_marker_keeps_a_project_out_of_every_file(private: Home, project: Path) -> None:
+    (project / ".ctxdb-ignore").touch()
+    private.must("sync")
+    private.must("archive", "add")
+    must_be_out(private)
+    again = json.loads(private.must("sync", "--json").stdout)
+    assert (again["lines_read"], again["new_files"]) == (0, 0)
+
+
+@pytest.mark.parametrize("way", ["path", "above", "name", "stars", "folder"])
+def test_patterns_keep_a_project_out(private: Home, project: Path, home: Path, way: str) -> None:
+    ignore(
+        home,
+        {
+            "path": str(project),
+            "above": str(project.parent),
+            "name": "qui*t",
+            "stars": f"{project.parents[2]}/**/quiet",
+            "folder": str(private.projects / encoded(project)),
+        }[way],
+    )
+    private.must("sync")
+    # By the folder of the transcripts alone, lines of history.jsonl are not known to be of it.
+    if way == "folder":
+        assert private.sessions() == [OTHER]
+    else:
+        must_be_out(private)
+
+
+def test_a_first_sync_of_much_leaves_an_ignored_project_out(
+    private: Home, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / ".ctxdb-ignore").touch()
+    from ctxdb.config import load
+    from ctxdb.ingest import first_sync, run
+    from ctxdb.ingest.sync import sync
+    from ctxdb.progress import NullProgress
+
+    monkeypatch.setattr(first_sync, "MIN_BYTES", 1)
+    monkeypatch.setattr(run, "READ_AHEAD_BYTES", 1)
+    sync(load(private.db), progress=NullProgress())
+    must_be_out(private)
+
+
+def test_lines_without_a_folder_are_not_read_before_it_is_known(
+    private: Home, project: Path
+) -> None:
+    (project / ".ctxdb-ignore").touch()
+    path = private.projects / encoded(project) / f"{PRIVATE}.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    first = [one for one in lines if b'"cwd"' not in one]
+    for plan in private.claude.glob(f"plans/*{WORD.lower()}*"):
+        plan.unlink()  # only a later line would say whose it is
+    path.write_bytes(b"".join(first))
+    private.must("sync")
+    must_be_out(private)
+    path.write_bytes(b"".join(first) + b"".join(one for one in lines if one not in first))
+    private.must("sync")
+    must_be_out(private)
+
+
+def test_an_ignored_project_stays_out_when_its_folder_is_deleted(
+    private: Home, project: Path
+) -> None:
+    (project / ".ctxdb-ignore").touch()
+    private.must("sync")
+    shutil.rmtree(project)
+    with (private.projects / encoded(project) / f"{PRIVATE}.jsonl").open("ab") as file:
+        file.write(dump(entries(PRIVATE, WORD, 7, str(project))))
+    private.must("sync")
+    must_be_out(private)
+
+
+def test_without_the_marker_the_project_is_read(private: Home, project: Path) -> None:
+    (project / ".ctxdb-ignore").touch()
+    private.must("sync")
+    (project / ".ctxdb-ignore").unlink()
+    private.must("sync")
+    assert private.sessions() == [OTHER, PRIVATE]
+    private.must("verify")
+
+
+def test_a_marker_stops_reading_at_once_and_status_tells_of_what_was_read(
+    private: Home, project: Path
+) -> None:
+    private.must("sync")
+    assert private.sessions() == [OTHER, PRIVATE]
+    (project / ".ctxdb-ignore").touch()
+    with (private.projects / encoded(project) / f"{PRIVATE}.jsonl").open("ab") as file:
+        later = [{**one, "uuid": f"1{one['uuid'][1:]}"} for one in entries(PRIVATE, "Wombat", 7)
+                 if "uuid" in one]  # fmt: skip
+        file.write(dump(later))
+    private.must("sync")
+    assert found_in(private.db.parent, "Wombat") == []
+    told = private.must("status").stdout
+    assert "1 session of an ignored project is stored" in told
+    assert "ctxdb forget --project" in told
+    assert json.loads(private.must("status", "--json").stdout)["ignored_sessions"] == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "is_ignored"),
+    [
+        ("/a/b", "/a/b", True),
+        ("/a/b", "/a/b/c/d", True),
+        ("/a/b", "/a/bc", False),
+        ("/a/b/", "/a/b", True),
+        ("/a/*", "/a/b", True),
+        ("/a/*/c", "/a/b/c", True),
+        ("/a/*/c", "/a/b/x/c", False),
+        ("/a/**/c", "/a/b/x/c", True),
+        ("/a/**/c", "/a/c", True),
+        ("secret-*", "/home/me/secret-client/src", True),
+        ("secret", "/home/me/secrets", False),
+        ("/a/[bc]", "/a/c", True),
+        ("/a/[!bc]", "/a/c", False),
+        ("/a.b", "/axb", False),
+        ("", "/a", False),
+        ("/", "/anything", True),
+    ],
+)
+def test_what_a_pattern_means(pattern: str, path: str, is_ignored: bool) -> None:
+    found = Ignore([pattern])
+    assert found.has(path) is is_ignored
+    if is_ignored:  # and a transcript without a cwd in its folder may be of it
+        name = "".join(c if c.isalnum() else "-" for c in path)
+        assert found.may_have(name)
