@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
@@ -24,6 +25,9 @@ from ctxdb.config import Config
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from ctxdb.store import sql_files
+from ctxdb.store.connection import open_reader
+from ctxdb.store.version import says_it_is_not_old
+from ctxdb.web.ours import is_ours
 from demo_db import demo_folder
 from live_lab import until
 from world import PATIENCE
@@ -94,6 +98,21 @@ def test_views_run_on_a_plain_connection_with_nothing_of_ours(db: Path) -> None:
             assert columns == list(one.columns), one.name
 
 
+def test_looking_at_the_file_does_not_end_the_locks_of_a_reader(db: Path) -> None:
+    """Closing any descriptor of a file ends a process's locks on it; SQLite relies on them."""
+    with closing(open_reader(db)) as conn:
+        conn.execute("SELECT count(*) FROM messages").fetchone()
+        log = db.with_name(f"{db.name}-wal")
+        for look in (is_ours, says_it_is_not_old, lambda path: open_reader(path).close()):
+            look(db)
+            write_and_close = (
+                f"import sqlite3; c = sqlite3.connect({str(db)!r}); c.execute('BEGIN IMMEDIATE');"
+                "c.execute('UPDATE sessions SET title = title'); c.commit(); c.close()"
+            )
+            subprocess.run([sys.executable, "-c", write_and_close], check=True)
+            assert log.exists(), f"{look}: the writer took itself for the last connection"
+
+
 def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_path: Path) -> None:
     if find_spec("datasette") is None:
         pytest.skip("datasette is not installed")
@@ -110,8 +129,14 @@ def test_stock_datasette_reads_every_view_beside_a_running_writer(db: Path, tmp_
                 break
 
         def get(path: str) -> Any:
-            with urllib.request.urlopen(f"{address}{path}", timeout=PATIENCE) as answer:
-                return json.load(answer)
+            try:
+                with urllib.request.urlopen(f"{address}{path}", timeout=PATIENCE) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as e:
+                assert server.stdout is not None
+                server.kill()
+                said = (e.read() + b"\n" + server.stdout.read()).decode(errors="replace")
+                raise AssertionError(f"{path}: {e}\n{said}") from None
 
         database = get("/ctxdb.json")
         assert next(iter(database["tables"]))["name"] == "README"

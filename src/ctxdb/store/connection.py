@@ -28,6 +28,7 @@ from ctxdb.errors import (
 )
 from ctxdb.lock import refuse_unsafe
 from ctxdb.output import note
+from ctxdb.store.header import read_header
 from ctxdb.store.version import applied, is_old, says_it_is_not_old
 
 # sqlite3 looks for an adapter for every None it binds, and without one goes on to ask None itself
@@ -97,9 +98,7 @@ _told: set[Path] = set()  # files that were reported
 
 def _check_header(path: Path) -> None:
     """Refuse what is not SQLite before SQLite touches it; an empty file is a new database."""
-    with path.open("rb") as file:
-        head = file.read(16)
-    if head and head != b"SQLite format 3\x00":
+    if not _is_sqlite(path):
         refuse_foreign(path)
         from ctxdb.store.integrity import damaged_database  # rarely needed
 
@@ -111,10 +110,15 @@ def refuse_foreign(path: Path) -> None:
 
     With an archive it was a database of ctxdb once, and can be made again.
     """
-    with path.open("rb") as file:
-        is_sqlite = file.read(16) == b"SQLite format 3\x00"
-    if not is_sqlite and not archive_path(path).exists():
+    if not _is_sqlite(path) and not archive_path(path).exists():
         raise NotOurDatabase(path, "is not a SQLite database; it is left as it is")
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        return read_header(path).is_sqlite
+    except sqlite3.Error as e:
+        raise _read_error(path, e) from e
 
 
 def _check_application(conn: sqlite3.Connection, path: Path) -> bool:

@@ -54,7 +54,7 @@ def find_damage(path: Path, *, everything: bool = False) -> str | None:
     try:
         with closing(open_to_check(path)) as conn:
             found = _first_damage(conn.execute(f"PRAGMA {kind}(20)"))
-            return found or _damage_of_free_pages(path)
+        return found or _damage_of_free_pages(path)
     except sqlite3.DatabaseError as e:
         if _is_of_the_moment(e):
             raise
@@ -64,7 +64,8 @@ def find_damage(path: Path, *, everything: bool = False) -> str | None:
 def _damage_of_free_pages(path: Path) -> str | None:
     """Follow the list of free pages; not every SQLite does so in its check.
 
-    Pages that a log still holds are not looked at.
+    Pages that a log still holds are not looked at. It reads the file itself, which ends the locks
+    of this process (`header.py` says why): no connection may be open to it.
     """
     log = path.with_name(f"{path.name}-wal")
     if log.exists() and log.stat().st_size:

@@ -6,14 +6,15 @@ process: while a daemon runs, an upgrade may replace them.
 
 from __future__ import annotations
 
+import sqlite3
 from functools import cache
 from typing import TYPE_CHECKING
 
 from ctxdb.assets import asset_dir
 from ctxdb.errors import CtxdbError
+from ctxdb.store.header import read_header
 
 if TYPE_CHECKING:
-    import sqlite3
     from pathlib import Path
 
 # Counts how often this code has changed what rows mean, so that rows made before must be derived
@@ -24,8 +25,6 @@ MEANINGS_KEY = "meanings"  # of `_meta`
 
 # The version of the public contract, kept in the file's header (PRAGMA user_version).
 CONTRACT = 2
-_HEADER_BYTES = 100
-_USER_VERSION = slice(60, 64)  # where the header has it: "The Database Header", SQLite's docs
 
 # The first steps of databases made before 0001_schema: none of them was ever released.
 FIRST_OLD_STEPS = frozenset({"0001_initial", "0001_tables"})
@@ -54,11 +53,9 @@ def says_it_is_not_old(path: Path) -> bool:
     False can also mean that the log beside the file has not been moved into it yet.
     """
     try:
-        with path.open("rb") as file:
-            header = file.read(_HEADER_BYTES)
-    except OSError:
+        return read_header(path).user_version >= CONTRACT
+    except sqlite3.Error:
         return False
-    return int.from_bytes(header[_USER_VERSION], "big") >= CONTRACT
 
 
 def is_old(conn: sqlite3.Connection) -> bool:
