@@ -20,6 +20,7 @@ from pathlib import Path
 import cases
 import corpus
 import live
+import pages
 import team
 from baseline import baseline
 from shell import shell
@@ -180,6 +181,10 @@ class Bench:
         """Every view."""
         views(self.tree, self.folder, max(self.options.mb, self.options.question_mb))
 
+    def pages(self) -> None:
+        """The pages of `ctxdb serve`."""
+        pages.pages(self.tree, self.folder, max(self.options.mb, self.options.question_mb))
+
     def live(self) -> None:
         """The daemon: how soon a line is there."""
         live.measure(self.tree, self.folder)
@@ -228,6 +233,7 @@ MEASUREMENTS = {
     "unfinished": Bench.unfinished,
     "shell": Bench.shell,
     "views": Bench.views,
+    "pages": Bench.pages,
     "live": Bench.live,
     "team": Bench.team,
 }
@@ -244,7 +250,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--catch-up-mb", type=int, default=75)
     parser.add_argument("--unfinished-mb", type=int, default=300)
     parser.add_argument(
-        "--question-mb", type=int, default=500, help="at least, of shell, views and team"
+        "--question-mb", type=int, default=500, help="at least, of shell, views, pages and team"
     )
     options = parser.parse_args(words)
     with workplace(options.keep) as folder:

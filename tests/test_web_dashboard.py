@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shutil
+import sqlite3
+from contextlib import closing
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ from weblab import Client, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 TODAY = date(2026, 8, 20)
 
@@ -47,6 +51,34 @@ def figure(page: str, name: str) -> str:
     assert found, name
     text = re.sub(r"<span.*?</span>", "", found[1], flags=re.DOTALL)
     return text.strip()
+
+
+def test_what_is_remembered_ends_with_a_change_of_the_database(tmp_path: Path) -> None:
+    path = tmp_path / "ctxdb.db"
+    shutil.copy(demo_folder() / "demo.db", path)
+    with served(path) as one, closing(sqlite3.connect(path)) as conn:
+        before = one.get("/-/ctxdb?period=all").text
+        assert one.get("/-/ctxdb?period=all").text.count("$") == before.count("$")
+        conn.execute("UPDATE prices SET output_usd_per_mtok = 10 * output_usd_per_mtok")
+        conn.commit()
+        after = one.get("/-/ctxdb?period=all").text
+        (row,) = one.get(f"/{path.stem}/overview.json?_shape=array").json
+        assert figure(after, "Cost") == units.money(row["cost_usd"]) != figure(before, "Cost")
+
+
+def test_another_file_at_the_same_path_is_read(tmp_path: Path) -> None:
+    path, other = tmp_path / "ctxdb.db", tmp_path / "other.db"
+    for one in (path, other):
+        shutil.copy(demo_folder() / "demo.db", one)
+    with closing(sqlite3.connect(other)) as conn:
+        conn.execute("UPDATE prices SET output_usd_per_mtok = 10 * output_usd_per_mtok")
+        conn.commit()
+    db = Database(path)
+    before = db.ask_once("overview")
+    assert db.ask_once("overview") is before
+    other.replace(path)
+    assert db.ask_once("overview") != before
+    db.close()
 
 
 FILTERS: list[dict[str, str]] = [

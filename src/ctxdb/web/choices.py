@@ -24,14 +24,14 @@ ORDER BY 1, first
 def known_names(db: Database) -> dict[str, list[str]]:
     """The names of projects and models, by `project` and `model`."""
     found: dict[str, list[str]] = {"project": [], "model": []}
-    for row in db.sql(_KNOWN):
+    for row in db.remember("known names", lambda: db.sql(_KNOWN)):
         found[row["kind"]].append(row["name"])
     return found
 
 
-def choices(db: Database, known: dict[str, list[str]] | None = None) -> dict[str, Any]:
+def choices(db: Database) -> dict[str, Any]:
     """What the form of filters shows."""
-    names = known or known_names(db)
+    names = known_names(db)
     return {
         "periods": PERIOD_NAMES,
         "people": PEOPLE,

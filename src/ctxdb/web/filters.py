@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.errors import UsageError
@@ -96,8 +97,7 @@ class Filters:
 
     def narrow(self, view: str) -> dict[str, str]:
         """The options of `ctxdb query` for a view, as far as it has them."""
-        file = sql_files.find(view)
-        has = set(file.filters) if file else set()
+        has = _filters_of(view)
         wanted = {
             "since": "all" if self.first is None else str(self.first),
             "until": str(self.last) if self.first is not None else None,
@@ -111,9 +111,15 @@ class Filters:
         """The names of the filters that a view cannot follow."""
         given = {"project": self.project, "model": self.model, "people": self.who}
         names = {"people": "human"}
-        file = sql_files.find(view)
-        has = set(file.filters) if file else set()
+        has = _filters_of(view)
         return [name for name, value in given.items() if value and names.get(name, name) not in has]
+
+
+@cache
+def _filters_of(view: str) -> frozenset[str]:
+    """The filters that a view has. A page asks for hundreds of links, so this is read once."""
+    file = sql_files.find(view)
+    return frozenset(file.filters) if file else frozenset()
 
 
 def filters_from(args: Arguments, today: date, default: str = "30d") -> Filters:

@@ -1,7 +1,8 @@
 """Ask the database for a page: views as the command line asks them, several at a time.
 
 SQLite reads without Python's lock, so parts of a page that do not depend on each other are asked in
-threads. Connections are kept, because a new one would begin with an empty cache.
+threads. Connections are kept, because a new one would begin with an empty cache. So are the answers
+that a page asks for with `remember`, until the database changes.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 from ctxdb.query.execute import execute
 from ctxdb.query.guard import Guarded
 from ctxdb.query.statement import Ask, Statement, statement_for
+from ctxdb.web.data_version import DataVersion
+from ctxdb.web.remembered import Remembered
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ctxdb.store.sql_files import Display
@@ -59,6 +62,8 @@ class Database:
         self._idle: list[Guarded] = []
         self._file: tuple[int, int] | None = None  # of the idle connections
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ctxdb-ask")
+        self._version = DataVersion(path)
+        self._remembered = Remembered(lambda: self._version.now(self._file_now()))
 
     def close(self) -> None:
         """Close all connections that are not lent."""
@@ -67,6 +72,7 @@ class Database:
             idle, self._idle = self._idle, []
         for one in idle:
             one.close()
+        self._version.close()
 
     @contextmanager
     def lend(self) -> Iterator[Guarded]:
@@ -89,6 +95,16 @@ class Database:
     def ask(self, what: str, **narrow: Any) -> Rows:
         """Ask a view, a canned query or a table; `narrow` has the options of `ctxdb query`."""
         return self.answer(Ask(what, **narrow))
+
+    def remember(self, key: Hashable, work: Callable[[], Any]) -> Any:
+        """What `work` returns, kept until the database changes. Do not change it."""
+        return self._remembered.answer(key, work)
+
+    def ask_once(self, what: str, **narrow: Any) -> Rows:
+        """Like `ask`, but the answer is kept until the database changes."""
+        key = (what, *sorted(narrow.items()))
+        rows: Rows = self.remember(key, lambda: self.ask(what, **narrow))
+        return rows
 
     def answer(self, ask: Ask) -> Rows:
         """Ask what the command line would ask."""
