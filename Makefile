@@ -9,7 +9,7 @@ PYTHON = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; d
 	done)
 
 # The pages that cog makes from the code, and those that it checks.
-DOCS = docs/cli.md docs/schema.md docs/queries.md docs/format.md docs/team.md
+DOCS = README.md docs/cli.md docs/schema.md docs/queries.md docs/format.md docs/team.md
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck \
@@ -34,6 +34,8 @@ lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to d
 
 pictures: $(VENV)/.dev ## Draw the pictures of the docs again (needs Graphviz and Chromium)
 	$(BIN)/python docs/web_pictures.py
+	$(BIN)/python docs/terminal_picture.py
+	$(BIN)/python docs/performance_plots.py
 	$(BIN)/python docs/er_diagram.py > docs/pictures/schema.dot
 	dot -Tsvg docs/pictures/schema.dot -o docs/pictures/schema.svg
 

@@ -4,7 +4,7 @@
 --   sha (text, always): the commit, as git or the client writes it
 --   branch (text): the branch, if it is known
 --   subject (text, about): the first line of the commit message, if git printed it
---   prompt (text, about): the human request that led to it
+--   prompt (text, outcome): the human request that led to it
 --   files_changed (number): files that were changed in this turn since its last commit; without a turn, files that the session changed outside of turns
 --   files (text): the paths of these files
 --   cost_usd (money, always): cost of the whole turn in USD, or of the session's work outside of turns; all commits of a turn have the same cost

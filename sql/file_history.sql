@@ -7,7 +7,7 @@
 --   succeeded (number, detail): 1 or 0; NULL while there is no result
 --   lines_added (number): lines added
 --   lines_removed (number): lines removed
---   prompt (text, about): the human request that led to it
+--   prompt (text, outcome): the human request that led to it
 --   session_id (id, always): the session
 --   turn_id (id, detail): the row of turns for this request
 --   agent_id (id, detail): the agent that did it; NULL for the main thread

@@ -7,7 +7,7 @@
 --   status (text): how that call ended
 --   doing (text): the last thing that the agent said
 --   seconds (seconds): how long after the human request
---   prompt (text, about): the human request that the agent worked on
+--   prompt (text, outcome): the human request that the agent worked on
 --   next_prompt (text): what the person asked next
 --   session_id (id, always): the session
 --   turn_id (id, detail): the row of turns for this request

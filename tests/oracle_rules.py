@@ -45,7 +45,7 @@ META_TEXT = ("<local-command-caveat", "<system-reminder")
 MACHINE_TEXT = (*COMMAND_OUTPUT, *NOTIFICATION, *META_TEXT)
 COMMAND = ("<command-name>", "<command-message>")
 IDE_BLOCK = re.compile(r"<(ide_\w+)>.*?</\1>", re.DOTALL)
-MAX_COUNTER = 2_000_000  # docs/costs.md R0
+MAX_COUNTER = 2_000_000  # docs/accounting.md R0
 
 
 # -- lines -----------------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ def counter(value: Any) -> int:
 
 
 def token_counts(usage: Json) -> Json:
-    """Counters of a usage object or of one of its iterations: docs/costs.md R0 and R6."""
+    """Counters of a usage object or of one of its iterations: docs/accounting.md R0 and R6."""
     split = as_dict(usage.get("cache_creation"))
     five = counter(split.get("ephemeral_5m_input_tokens"))
     hour = counter(split.get("ephemeral_1h_input_tokens"))
@@ -414,6 +414,6 @@ def iterations(usage: Json, kind: str) -> list[Json]:
 
 
 def largest_prompt(usage: Json) -> int:
-    """Prompt size of the largest single call: docs/costs.md R7."""
+    """Prompt size of the largest single call: docs/accounting.md R7."""
     calls = iterations(usage, "message") or [usage]
     return max(prompt_size(token_counts(call)) for call in calls)

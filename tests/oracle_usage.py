@@ -1,4 +1,4 @@
-"""Billed requests out of assistant lines: docs/costs.md R0 to R7 and R10 to R17.
+"""Billed requests out of assistant lines: docs/accounting.md R0 to R7 and R10 to R17.
 
 Part of the oracle (see ``oracle.py``).
 """
@@ -13,7 +13,7 @@ from oracle_rules import Json, as_dict, as_text
 
 
 def count_usage(model: Model) -> None:
-    """One row per billed request: docs/costs.md R0 to R7, R10 to R17."""
+    """One row per billed request: docs/accounting.md R0 to R7, R10 to R17."""
     lines = [m for m in model.messages if m.entry.type == "assistant" and eligible(m)]
     spoken = {
         (session, api(m).get("id"))

@@ -253,7 +253,7 @@ COUNTS = (
 
 
 def request_of(row: sqlite3.Row) -> tuple[Any, ...]:
-    """The key docs/costs.md R2 gives, by public columns; an advisor's number by the key."""
+    """The key docs/accounting.md R2 gives, by public columns; an advisor's number by the key."""
     session, id_, request = row["session_id"], row["api_message_id"], row["request_id"]
     _, advisor, number = row["request_key"].rpartition("adv ")
     advice = (f"adv {number}",) if advisor else ()

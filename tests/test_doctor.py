@@ -37,7 +37,8 @@ def archiving(world: World) -> None:
 
 
 def findings(world: World, code: int) -> dict[str, dict[str, Any]]:
-    done = world.cli("doctor", "--json")
+    folder = {"CLAUDE_CONFIG_DIR": str(world.root.parent)}
+    done = world.cli("doctor", "--json", env=folder)
     assert done.returncode == code, done
     found = json.loads(done.stdout)
     check("doctor", found)

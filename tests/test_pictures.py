@@ -20,3 +20,8 @@ def test_every_picture_that_a_page_shows_is_there() -> None:
     for page in [*DOCS.glob("*.md"), DOCS.parent / "README.md"]:
         for name in re.findall(r"!\[[^]]*\]\((?!http)([^)]+)\)", page.read_text()):
             assert (page.parent / name).is_file(), f"{page.name}: {name}"
+
+
+def test_the_plots_show_the_numbers() -> None:
+    for path, content in runpy.run_path(str(DOCS / "performance_plots.py"))["plots"]():
+        assert path.read_text() == content, "run `make pictures`"

@@ -4,7 +4,7 @@
 --   operation (text, always): create, write, edit, notebook_edit or delete
 --   lines_added (number): lines added
 --   lines_removed (number): lines removed
---   prompt (text, about): the human request that led to it
+--   prompt (text, outcome): the human request that led to it
 --   project (text): name of the project
 --   title (text, about): the session's title
 --   agent_id (id, detail): the agent that did it; NULL for the main thread

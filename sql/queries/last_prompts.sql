@@ -1,6 +1,6 @@
 -- What was the last thing that was asked in each project?
 --   started_at (time): when it was asked; newest first
---   project (text): name of the project; if several projects have this name, with the folders above it
+--   project (text, always): name of the project; if several projects have this name, with the folders above it
 --   prompt (text, about): what was asked
 --   last_reply (text, outcome): the last thing that the model said in reply
 --   title (text): the title of the session

@@ -5,7 +5,7 @@
 --   status (text): how the call ended
 --   project (text): name of the project
 --   started_at (time): when it was called
---   prompt (text, about): the human request that led to it
+--   prompt (text, outcome): the human request that led to it
 --   session_id (id, always): the session
 --   turn_id (id, detail): the row of turns for this request
 -- :tool = Bash: the tool

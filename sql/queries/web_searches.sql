@@ -5,7 +5,7 @@
 --   target (text, about): the search, or the page
 --   status (text): how the call ended
 --   result (text): the beginning of the result
---   prompt (text, about): the human request that led to it
+--   prompt (text, outcome): the human request that led to it
 --   session_id (id, always): the session
 --   turn_id (id, detail): the row of turns for this request
 -- :text = %: only searches and pages with this text

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctxdb.api import Database, Rows
     from ctxdb.api import open_database as open  # noqa: A004
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Database", "Rows", "__version__", "open"]
 
 _IN_API = {"Database": "Database", "Rows": "Rows", "open": "open_database"}

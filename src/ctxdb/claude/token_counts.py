@@ -1,4 +1,4 @@
-"""Token counts of one assistant line (docs/costs.md R0, R2, R6, R7, R10).
+"""Token counts of one assistant line (docs/accounting.md R0, R2, R6, R7, R10).
 
 Each line is read alone. `rules/requests.py` decides which of the lines of a request counts.
 """

@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 
 from ctxdb.doctor.archive_checks import check_archive_file, check_only_here
+from ctxdb.doctor.content_checks import check_clock, check_masking, check_prices, check_unknown
 from ctxdb.doctor.daemon_checks import check_daemon, check_retention
 from ctxdb.doctor.database_checks import (
     check_full_text,
@@ -19,12 +20,21 @@ from ctxdb.doctor.database_checks import (
 )
 from ctxdb.doctor.finding import TODO, DoctorReport, Finding, Patient
 from ctxdb.doctor.machine_checks import check_permissions, check_sqlite
+from ctxdb.doctor.place_checks import (
+    check_disk_space,
+    check_event_limits,
+    check_file_systems,
+    check_roots,
+)
 from ctxdb.errors import CtxdbError, NoDatabase
 
 Check = Callable[[Patient], Iterable[Finding]]
 
 CHECKS: tuple[Check, ...] = (
+    check_roots,
     check_permissions,
+    check_file_systems,
+    check_disk_space,
     check_integrity,
     check_full_text,
     check_values,
@@ -33,6 +43,11 @@ CHECKS: tuple[Check, ...] = (
     check_only_here,
     check_retention,
     check_daemon,
+    check_event_limits,
+    check_clock,
+    check_unknown,
+    check_prices,
+    check_masking,
     check_kept,
     check_sqlite,
 )

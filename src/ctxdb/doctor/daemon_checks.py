@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ctxdb import __version__
 from ctxdb.daemon_health import running
 from ctxdb.doctor.finding import NOTE, OK, TODO, Finding, Patient
 from ctxdb.formatting import counted
@@ -19,7 +20,13 @@ def check_daemon(patient: Patient) -> Iterator[Finding]:
     elif health.is_frozen:
         yield Finding("daemon", TODO, f"frozen: {health.frozen_text}")
     elif health.archive_problem:
-        yield Finding("daemon", TODO, health.archive_problem)
+        fix = "`ctxdb archive verify` looks closer; lines are stored all the same"
+        yield Finding("daemon", TODO, health.archive_problem, fix)
+    elif health.version != __version__:
+        text = f"running, of version {health.version}; this is {__version__}"
+        yield Finding("daemon", TODO, text, "`ctxdb daemon restart` starts this version")
+    elif health.mode == "polling":
+        yield Finding("daemon", NOTE, f"running, and polls: {health.mode_reason}")
     else:
         yield Finding("daemon", OK, f"running (process {health.pid})")
 

@@ -94,7 +94,8 @@ def _number(value: float, kind: ColumnKind) -> str:
     if kind == "share" and -1 <= value <= 1:
         return f"{value:.1%}"
     if isinstance(value, float):
-        return f"{value:,.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:,.4g}"
+        is_whole = value.is_integer() or abs(value) >= 1e4  # 312960.5 minutes, not 3.13e+05
+        return f"{value:,.0f}" if is_whole and abs(value) < 1e15 else f"{value:,.4g}"
     return str(value) if kind == "id" else f"{value:,}"
 
 

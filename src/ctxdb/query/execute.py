@@ -38,7 +38,8 @@ class Answer:
         self.displays = displays  # of each column; None: by their names
         self.left_out = left_out or LeftOut()
         self.total = total  # columns that can be added up over all rows
-        self.cut_at: int | None = None  # how many rows were passed on, if there are more
+        self.is_limited = False  # as many rows were passed on as the limit allows
+        self.cut_at: int | None = None  # how many rows were passed on, if no --limit asked for that
         self.count = 0  # how many rows were passed on so far
 
 
@@ -67,6 +68,7 @@ def execute(guarded: Guarded, statement: Statement, most_rows: int) -> Answer:
                     return
                 count += 1
                 answer.count = count
+                answer.is_limited = count == limit
                 left_out.add(row)
                 yield row if picked is None else tuple(row[position] for position in picked)
 

@@ -220,7 +220,7 @@ def _write_table(
         return
     where = page()._replace(known=known, is_chosen=is_chosen)
     total = None
-    if answer.total and where.width is not None and answer.cut_at is None:
+    if answer.total and where.width is not None and not answer.is_limited:
         total = total_row(answer.columns, rows, answer.total)
     made = lay_out(answer.columns, rows, where, answer.displays, total)
     for line in limit.within(f"{line}\n" for line in made.lines):

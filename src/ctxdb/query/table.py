@@ -30,7 +30,7 @@ GAP = "  "
 LONGEST = 100  # a text in a pipe
 SHORTEST = 18  # a text, before headings are broken or columns left out
 NARROWEST = 5  # a text, before a column is left out that was asked for
-WIDE_SHORTEST, WIDE_SHARE = 22, 5  # about and outcome: at least 22, and a fifth of the page
+WIDE_SHORTEST, WIDE_SHARE = 22, 5  # about and outcome: 22 and a fifth of the page if both have room
 LIST_COLUMNS = 5  # a single row of this many columns is a list
 TOTAL = "total"
 LEAST_ROWS_FOR_TOTAL = 2
@@ -185,12 +185,17 @@ def _worth_most(columns: list[_Column], page: Page) -> list[_Column]:
         for column, rank in ranks.items():
             if column.place == place and rank == USUAL:
                 ranks[column] = WIDE
-                column.keeps = max(WIDE_SHORTEST, room // WIDE_SHARE)
                 break
     # The first column names the row.
     first, *_ = columns
     if first.name in page.known:
         first = next((column for column, rank in ranks.items() if rank < DETAIL), first)
+    answer = [column for column in columns if column is first or ranks[column] <= WIDE]
+    for keeps in range(max(WIDE_SHORTEST, room // WIDE_SHARE), SHORTEST - 1, -1):
+        for column, rank in ranks.items():
+            column.keeps = keeps if rank == WIDE else SHORTEST
+        if _least(answer) <= room:
+            break
     kept = [first]
     is_full = False
     for column in sorted(columns, key=ranks.__getitem__):

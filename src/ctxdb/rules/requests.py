@@ -1,4 +1,4 @@
-"""Billed requests from the lines that say something of them (docs/costs.md R1 to R6, R11, R13).
+"""Billed requests from the lines that say something of them (accounting.md R1 to R6, R11, R13).
 
 Which line wins, who a request belongs to and whether a replayed line counts at all can only be
 said over all lines of a request. `sum_up` says it, for the lines of a chunk and for stored ones.

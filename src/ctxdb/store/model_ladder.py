@@ -1,4 +1,4 @@
-"""The names under which the price of a model is looked for (docs/costs.md R8).
+"""The names under which the price of a model is looked for (docs/accounting.md R8).
 
 A transcript names a model as its endpoint did: ``us.anthropic.claude-sonnet-4-5-20250929-v1:0`` or
 ``anthropic/claude-sonnet-4.5`` where the price list says ``claude-sonnet-4-5``. Each rung takes off
