@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def well(world: World) -> World:
+def well(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(world.root.parent))
     world.write(lines(0, 1))
     world.write(lines(7, sessionId=OTHER_SESSION), second(world))
     archiving(world)
@@ -37,8 +38,7 @@ def archiving(world: World) -> None:
 
 
 def findings(world: World, code: int) -> dict[str, dict[str, Any]]:
-    folder = {"CLAUDE_CONFIG_DIR": str(world.root.parent)}
-    done = world.cli("doctor", "--json", env=folder)
+    done = world.cli("doctor", "--json")
     assert done.returncode == code, done
     found = json.loads(done.stdout)
     check("doctor", found)
