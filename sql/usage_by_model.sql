@@ -1,6 +1,6 @@
 -- What was used and what did it cost, by model?
 --   model (text): the model, as transcripts write it
---   priced_model (text): the model in the price list whose prices apply; NULL if there is none
+--   priced_model (text, detail): the model in the price list whose prices apply; NULL if there is none
 --   sessions (number): sessions that have such requests
 --   requests (number): billed requests
 --   input_tokens (tokens): input tokens that were neither written to the cache nor read from it

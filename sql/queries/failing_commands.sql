@@ -2,6 +2,7 @@
 --   started_at (time): when it failed; newest first
 --   project (text): name of the project
 --   command (text, about): the command that failed
+--   failures (number, always): how often the same command failed in the same project in this period; --sort -failures shows the worst first
 --   message (text): what the command printed
 --   fixed_by (text, outcome): the next time that the same command succeeded in the same project: npm run test after npm run test, pytest tests/a.py after pytest -x tests/a.py; NULL if it never did
 --   edits_between (text): files that the session changed in between
@@ -48,11 +49,12 @@ named AS (
 ),
 ended AS MATERIALIZED ( -- the rows before, in descending order, are the later ones
   SELECT *, min(CASE WHEN status = 'ok' THEN started_at || ' ' || id END)
-    OVER (PARTITION BY place, program ORDER BY started_at DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS fix
+    OVER (PARTITION BY place, program ORDER BY started_at DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS fix,
+    sum(status = 'error') OVER (PARTITION BY place, program) AS failures
   FROM named
 )
 SELECT f.started_at, f.project, coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target) AS command,
-  substr(u.result_text, 1, 500) AS message, coalesce(CASE WHEN json_valid(n.input) THEN json_extract(n.input, '$.command') END, n.target) AS fixed_by,
+  f.failures, substr(u.result_text, 1, 500) AS message, coalesce(CASE WHEN json_valid(n.input) THEN json_extract(n.input, '$.command') END, n.target) AS fixed_by,
   (
     SELECT group_concat(path, ', ') FROM (
       SELECT DISTINCT coalesce(e.relative_path, e.path) AS path FROM files_touched e

@@ -62,7 +62,7 @@ def clip(text: str, columns: int) -> str:
     head = _head(text, columns - 1)
     if text[len(head) : len(head) + 1] != " ":
         words, space, rest = head.rpartition(" ")
-        if space and len(rest) <= len(head) // 3:
+        if space and len(rest) <= len(head) * 2 // 3:
             head = words
     return head.rstrip() + _ELLIPSIS
 

@@ -19,8 +19,10 @@ from ctxdb.output import note, painter_for, say
 PLOT_DAYS = 14  # that are drawn: the last ones, or the newest that have data
 PROJECTS = 5
 SECONDS = 20.0  # for each of the two questions
+RECENT = timedelta(days=2)  # then there is something for `standup` to show
+STANDUP = ("query standup", "what was done since yesterday")
+LAST_PROMPTS = ("query last_prompts", "what was asked last in each project")
 TO_TRY = (
-    ("query standup", "what was done since yesterday"),
     ("search queue", "where was it mentioned, and how to resume that session"),
     ("serve", "the same in your browser"),
 )
@@ -79,8 +81,10 @@ def show_database(db_path: Path, *, is_default: bool) -> None:
     program = program_name()
     if not is_default:
         program += f" --db {shlex.quote(str(db_path))}"
-    room = max(len(command) for command, _ in TO_TRY)
-    for command, why in TO_TRY:
+    is_recent = datetime.now(newest.tzinfo) - newest < RECENT
+    to_try = (STANDUP if is_recent else LAST_PROMPTS, *TO_TRY)
+    room = max(len(command) for command, _ in to_try)
+    for command, why in to_try:
         say(f"  {program} {command:{room}}  {paint('dim', why)}")
 
 

@@ -68,8 +68,9 @@ class DoctorReport:
         """What was found, for people."""
         width = max((len(one.check) for one in self.findings), default=0)
         for one in self.findings:
-            fix = f"; {one.fix}" if one.fix else ""
-            yield f"{one.state:4}  {one.check:{width}}  {one.text}{fix}"
+            yield f"{one.state:4}  {one.check:{width}}  {one.text}"
+            if one.fix:
+                yield f"{'':4}  {'':{width}}  → {one.fix}"
         todo = sum(one.state == TODO for one in self.findings)
         yield "" if todo else "Nothing needs doing."
         if todo:

@@ -45,7 +45,12 @@ def bounds(begin: str | None, end: str | None) -> tuple[str | None, str | None]:
     """Return both; a period that ends before it begins is an error, not an empty answer."""
     first = None if begin is None else since(begin)
     last = None if end is None else until(end)
-    if first is not None and last is not None and first > last:
+    # The end is not included: until 2026-07 ends just when since 2026-08 begins.
+    if (
+        first is not None
+        and last is not None
+        and (first > last or (first == last and begin != end))
+    ):
         raise UsageError(f"--until {end} ends before --since {begin} begins")
     return first, last
 

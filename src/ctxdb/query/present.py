@@ -89,9 +89,9 @@ def _no_rows(ask: Ask, statement: Statement, guarded: Guarded) -> str:
         return "No rows."
     filters = {"project": ask.project, "session": ask.session, "model": ask.model}
     asked = [statement.note.removeprefix("Showing ").partition(";")[0].removesuffix(".")]
-    asked += [f"{name} {value}" for name, value in filters.items() if value]
+    asked += [f"{name} {value}" for name, value in {**filters, **ask.params}.items() if value]
     asked += ["people only"] if ask.human else []
-    what = f"No rows ({', '.join(filter(None, asked))})." if any(asked) else "No rows."
+    what = f"No rows: {', '.join(filter(None, asked))}." if any(asked) else "No rows."
     if not statement.note:
         return what
     newest = _newest(ask, guarded)

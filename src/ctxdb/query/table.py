@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 GAP = "  "
 LONGEST = 100  # a text in a pipe
 SHORTEST = 18  # a text, before headings are broken or columns left out
+LONG_NAMES = {"model": 26}  # claude-haiku-4-5-20251001 and its like differ at the end
 NARROWEST = 5  # a text, before a column is left out that was asked for
 WIDE_SHORTEST, WIDE_SHARE = 22, 5  # about and outcome: 22 and a fifth of the page if both have room
 LIST_COLUMNS = 5  # a single row of this many columns is a list
@@ -72,7 +73,7 @@ class _Column:
         self.widest = max(map(width, self.cells), default=0)
         self.can_shrink = not self.is_number and self.kind not in ("time", "id")
         self.width = max(self.widest, self.heading_width)
-        self.keeps = SHORTEST
+        self.keeps = self.usually_keeps = LONG_NAMES.get(name, SHORTEST)
 
     @property
     def shortest(self) -> int:
@@ -193,7 +194,7 @@ def _worth_most(columns: list[_Column], page: Page) -> list[_Column]:
     answer = [column for column in columns if column is first or ranks[column] <= WIDE]
     for keeps in range(max(WIDE_SHORTEST, room // WIDE_SHARE), SHORTEST - 1, -1):
         for column, rank in ranks.items():
-            column.keeps = keeps if rank == WIDE else SHORTEST
+            column.keeps = keeps if rank == WIDE else column.usually_keeps
         if _least(answer) <= room:
             break
     kept = [first]
