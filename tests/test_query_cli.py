@@ -69,6 +69,19 @@ def test_a_view_in_every_format(db: Path) -> None:
     assert [line.split() for line in table[2:]] == rows[1:]
 
 
+def test_a_table_that_a_limit_cuts_has_no_total(db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    whole = query("daily_usage", "--since", "all")
+    cut = query("daily_usage", "--since", "all", "--limit", "3")
+    assert whole.splitlines()[-1].startswith("total ")
+    assert "total " not in cut.splitlines()[-1]
+
+
+def test_an_empty_answer_says_what_was_asked(db: Path) -> None:
+    told = ctxdb("query", "file_history", "-p", "path", "no/such.file", "--no-sync").stderr
+    assert told == "No rows: path no/such.file.\n"
+
+
 def test_sql_with_values_and_from_standard_input(db: Path) -> None:
     sql = "SELECT name FROM tool_uses WHERE name = :n LIMIT 1"
     assert query(sql, "-p", "n", "Bash", "--format", "csv") == "name\nBash\n"

@@ -58,6 +58,8 @@ def table(columns: Sequence[str], rows: Sequence[Row], room: int | None = None) 
         ("input_tokens", 12345, "12.3k"),
         ("tokens", 1234567, "1.2M"),
         ("tokens_before", 168_483, "168k"),
+        ("minutes", 312_960.4, "312,960"),
+        ("minutes", 2.25, "2.25"),
         ("tokens", 999_960, "1.0M"),
         ("tokens", 4_500_000_000, "4.5B"),
         ("result_bytes", 3100, "3.1 kB"),
@@ -563,3 +565,35 @@ def test_a_total_adds_only_columns_that_the_view_has(view: sql_files.SqlFile) ->
     assert all(
         view.displays[name].kind in ("money", "tokens", "number", "seconds") for name in view.total
     )
+
+
+def test_a_narrow_table_shows_names_of_models_whole() -> None:
+    names = ["model", "sessions", "requests", "input_tokens", "output_tokens", "cost_usd"]
+    models = ("claude-opus-4-20250514", "claude-opus-4-1-20250805", "claude-haiku-4-5-20251001")
+    lines = table(names, [(model, 1, 2, 3, 4, 0.5) for model in models], 80)
+    assert [line.split()[0] for line in lines[-3:]] == [*models]
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("file_history", "prompt"),
+        ("last_edits", "prompt"),
+        ("last_prompts", "project"),
+        ("failing_commands", "fixed_by"),
+        ("failing_commands", "failures"),
+        ("usage_by_model", "output_tokens"),
+    ],
+)
+def test_at_80_columns_the_column_that_answers_stays(name: str, column: str) -> None:
+    (one,) = (o for o in [*sql_files.all_views(), *sql_files.all_queries()] if o.name == name)
+    values = {
+        "time": "2026-08-24T22:43:22.764Z",
+        "id": SESSION,
+        "text": "a text of several words that does not fit",
+        "path": "/home/mira/code/lantern/src/sync.ts",
+    }
+    kinds = {name: display.kind for name, display in one.displays.items()} | {"operation": "word"}
+    row = tuple({**values, "word": "edit"}.get(kinds.get(c, ""), 12) for c in one.columns)
+    made = lay_out([*one.columns], [row, row], Page(80), displays_for([*one.columns], one.displays))
+    assert column not in made.left_out

@@ -97,6 +97,8 @@ def test_nonsense_is_refused_with_examples(word: str) -> None:
 def test_a_period_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(UsageError, match="--until 2026-06 ends before --since 2026-08 begins"):
         bounds("2026-08", "2026-06")
+    with pytest.raises(UsageError, match="--until 2026-07 ends before --since 2026-08 begins"):
+        bounds("2026-08", "2026-07")
     first, last = bounds("2026-08", "2026-08")
     assert first is not None
     assert last is not None
