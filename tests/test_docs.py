@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import typer.main
 
 from ctxdb import __version__, cli
+from ctxdb.claude.versions import NEWEST_TESTED
 from ctxdb.cli import typer_app
 from ctxdb.config import Config
 from ctxdb.demo import write_demo
@@ -112,3 +114,37 @@ def test_make_alone_lists_every_target() -> None:
     assert {"run", "test", "lint", "fmt", "bench", "build"} <= set(targets)
     for target in set(targets) - {"venv"}:
         assert f"make {target} " in listed
+
+
+def test_every_place_where_the_system_matters_is_on_the_page_of_platforms() -> None:
+    page = (CHECKOUT / "docs/platforms.md").read_text()
+    of_one_system = re.compile(
+        r"/proc/|\"darwin\"|\"win32\"|import (?:fcntl|termios|pwd|resource)|malloc_trim"
+        r"|CLOCK_BOOTTIME|os\.fork"
+    )
+    source = CHECKOUT / "src/ctxdb"
+    files = [
+        str(path.relative_to(source))
+        for path in sorted(source.rglob("*.py"))
+        if of_one_system.search(path.read_text())
+    ]
+    assert len(files) > 8
+    assert [name for name in files if f"`{name}`" not in page] == []
+
+
+def test_windows_is_refused_in_one_line() -> None:
+    code = """
+import sys
+sys.platform = "win32"
+sys.modules |= dict.fromkeys(("fcntl", "termios", "pwd", "resource", "grp", "tty", "pty"))
+sys.argv = ["ctxdb", "query", "overview"]
+from ctxdb.cli.main import main
+sys.exit(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "Error: ctxdb runs on Linux and macOS; on Windows, install it in WSL\n"
+
+
+def test_the_newest_version_that_was_tested_is_the_same_everywhere() -> None:
+    assert f"Claude Code 0.2 to {NEWEST_TESTED}" in README
