@@ -12,7 +12,7 @@
 --   requests (number): billed requests of the turn
 --   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them
 --   requests_not_final (number, detail): requests among these whose output count is only a lower bound
---   total_tokens (tokens, always): tokens of the turn
+--   total_tokens (tokens): tokens of the turn
 --   session_id (id, always): the session
 --   turn_id (id, detail): the turn
 --   tool_use_id (id, detail): the call that made it

@@ -70,6 +70,12 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"### ctxdb {command}\n" in CLI_DOCS
 
 
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    listed = CLI_DOCS.split("Commands:\n", 1)[1].split("```", 1)[0]
+    assert [line for line in listed.splitlines() if not line.endswith(".")] == []
+    assert "..." not in listed
+
+
 def test_every_variable_of_the_environment_is_documented() -> None:
     source = "".join(path.read_text() for path in (CHECKOUT / "src").rglob("*.py"))
     read = set(re.findall(r"(?:environ\.get\(|environ\[|_xdg\(environ, )\"([A-Z_]+)\"", source))

@@ -597,3 +597,13 @@ def test_at_80_columns_the_column_that_answers_stays(name: str, column: str) -> 
     row = tuple({**values, "word": "edit"}.get(kinds.get(c, ""), 12) for c in one.columns)
     made = lay_out([*one.columns], [row, row], Page(80), displays_for([*one.columns], one.displays))
     assert column not in made.left_out
+
+
+def test_a_path_among_other_texts_is_cut_at_its_beginning_and_a_command_at_its_end() -> None:
+    rows = [
+        ("/home/mira/code/lantern/src/sync.ts", 1),
+        ("/compound-loop:retrospective-of-the-week", 2),
+    ]
+    path, command = table(["target", "n"], rows, 24)[-2:]
+    assert path.startswith("…/")
+    assert command.startswith("/compound-loop:")

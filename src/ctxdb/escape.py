@@ -53,7 +53,7 @@ def width(text: str) -> int:
 def clip(text: str, columns: int) -> str:
     """Return text in at most so many columns, with an ellipsis if it was cut.
 
-    It is cut between words if that loses little.
+    It is cut between words, if that leaves half of the room in use.
     """
     if width(text) <= columns:
         return text
@@ -62,7 +62,7 @@ def clip(text: str, columns: int) -> str:
     head = _head(text, columns - 1)
     if text[len(head) : len(head) + 1] != " ":
         words, space, rest = head.rpartition(" ")
-        if space and len(rest) <= len(head) * 2 // 3:
+        if space and len(rest) <= len(head) // 2:
             head = words
     return head.rstrip() + _ELLIPSIS
 

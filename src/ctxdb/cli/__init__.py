@@ -72,7 +72,7 @@ GROUPS = {  # the help of each group
       ctxdb daemon start
       ctxdb daemon status
     """,
-    "archive": """The exact bytes of every transcript, compressed, beside the database.
+    "archive": """The exact bytes of every transcript, beside the database.
 
     \b
     Examples:

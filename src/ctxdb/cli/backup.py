@@ -26,7 +26,7 @@ def backup(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Copy the database and its archive into a folder, while a daemon may go on writing.
+    """Copy database and archive to a folder, while a daemon writes.
 
     The database is copied whole, as of one moment. Of the archive only what is new is copied. If a
     backup is interrupted, the last one stays as it was.

@@ -63,7 +63,9 @@ def forget(
     list_all: Annotated[bool, Option("--list", help="List what was forgotten, by date.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Remove whole sessions for good: rows, full text, archived bytes, logs.
+    """Remove sessions for good, from every file of ctxdb.
+
+    That is rows, full text, archived bytes and logs.
 
     A session must fit all options that are given. Nothing of it can be found in any file of ctxdb
     afterwards, and it is not read again, later lines included. The transcripts stay unless

@@ -8,7 +8,9 @@ from ctxdb.errors import CtxdbError
 
 
 def mcp(ctx: Context, project: Project = None) -> None:
-    """Answer an agent over the Model Context Protocol (MCP), on standard input and output.
+    """Answer an agent over MCP, on standard input and output.
+
+    MCP is the Model Context Protocol.
 
     An MCP client such as Claude Code starts it. The tools are search, session, file_history, query,
     views and schema. It only reads, apart from the sync that every command does, and uses no

@@ -103,7 +103,7 @@ def query(
     as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Answer a question from the database: a view, a canned query or read-only SQL.
+    """Answer a question: a view, a canned query or read-only SQL.
 
     It first reads the new lines of your transcripts, unless a daemon does. Views over time show the
     last 30 days unless you give a period. SQL can only read, and is stopped when it takes too long.

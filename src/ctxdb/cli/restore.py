@@ -46,7 +46,9 @@ def restore(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put all files of a session back where Claude Code looks for them, byte for byte.
+    """Put a deleted session back where Claude Code looks for it.
+
+    All files of the session come back, byte for byte.
 
     A file that is there already and has the archived bytes, or begins with them, stays as it is. If
     any file has other content, nothing is written.

@@ -85,7 +85,9 @@ def search(
     as_json: AsJson = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Search prompts, names of sessions, messages, tool calls, plans and to-dos in all sessions.
+    """Search everything that was said and done, in all sessions.
+
+    That is prompts, names of sessions, messages, tool calls, plans and to-dos.
 
     A hit has all of the words. "Quoted words" must be side by side, wor* matches any word that
     begins with wor, and OR and NOT (in capitals) combine words. Code (snake_case, src/app.py,

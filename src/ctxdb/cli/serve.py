@@ -60,7 +60,7 @@ def serve(
     ] = False,
     no_sync: NoSync = False,
 ) -> None:
-    """Browse the database: costs, sessions, search, files, and all of it as SQL.
+    """Browse costs, sessions, files and SQL in a web browser.
 
     It opens a browser on a page that only you can open. It listens on this machine only, and only
     reads. New lines of your transcripts are read while it runs. Ctrl-C stops it.

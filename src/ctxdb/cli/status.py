@@ -14,7 +14,7 @@ from ctxdb.output import print_result, say, say_bytes
 
 
 def status(ctx: Context, *, as_json: AsJson = False) -> None:
-    """Show what is in the database and how many bytes are not read yet.
+    """Show what is in the database, and what is not read yet.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ MOST_INPUT = 1 << 20  # bytes; the client writes about 1 kB
 
 
 def statusline(ctx: Context) -> None:
-    """Print one line about cost and limits, for the status line of Claude Code.
+    """Print cost and limits, for the status line of Claude Code.
 
     Claude Code gives a JSON object on standard input. The line has the cost of this session and of
     today, the 5-hour window with the time left, and how full the context is. It always prints one

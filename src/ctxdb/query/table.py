@@ -13,6 +13,7 @@ very long texts are cut.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.escape import clip, clip_path, printable, width
@@ -32,12 +33,14 @@ SHORTEST = 18  # a text, before headings are broken or columns left out
 LONG_NAMES = {"model": 26}  # claude-haiku-4-5-20251001 and its like differ at the end
 NARROWEST = 5  # a text, before a column is left out that was asked for
 WIDE_SHORTEST, WIDE_SHARE = 22, 5  # about and outcome: 22 and a fifth of the page if both have room
+WIDE_NARROWEST = 15  # so that both have room
 LIST_COLUMNS = 5  # a single row of this many columns is a list
 TOTAL = "total"
 LEAST_ROWS_FOR_TOTAL = 2
 LIST_LINES = 12  # of one text in a list
 # Ranks: the higher, the sooner a column is left out.
 ALWAYS, WIDE, USUAL, DETAIL, EMPTY = range(5)
+_PATH = re.compile(r"/[^/\s]+/\S+")  # /home/ada/app.py; /clear is a command
 BOLD, DIM, PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -110,8 +113,8 @@ class _Column:
         self.width = max(self.widest, self.heading_width)
 
     def fitted(self, text: str) -> str:
-        cut = clip_path if self.kind == "path" else clip
-        text = cut(text, self.width)
+        is_path = self.kind == "path" or _PATH.fullmatch(text)
+        text = (clip_path if is_path else clip)(text, self.width)
         pad = " " * (self.width - width(text))
         return pad + text if self.is_number else text + pad
 
@@ -192,7 +195,7 @@ def _worth_most(columns: list[_Column], page: Page) -> list[_Column]:
     if first.name in page.known:
         first = next((column for column, rank in ranks.items() if rank < DETAIL), first)
     answer = [column for column in columns if column is first or ranks[column] <= WIDE]
-    for keeps in range(max(WIDE_SHORTEST, room // WIDE_SHARE), SHORTEST - 1, -1):
+    for keeps in range(max(WIDE_SHORTEST, room // WIDE_SHARE), WIDE_NARROWEST - 1, -1):
         for column, rank in ranks.items():
             column.keeps = keeps if rank == WIDE else column.usually_keeps
         if _least(answer) <= room:
