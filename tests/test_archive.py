@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctxdb.archive import add
-from ctxdb.archive.add import Added, Source, add_files
+from ctxdb.archive.add import Added, add_files
 from ctxdb.archive.archive_file import archive_path, open_archive, open_archive_to_read
 from ctxdb.archive.merge import merge_frames
 from ctxdb.archive.read import ArchiveReader, Generation, generations
 from ctxdb.archive.seal import seal_projects
+from ctxdb.archive.sources import Source
 from ctxdb.errors import ArchiveError, DamagedBytes
 
 NOW = "2026-08-24T22:00:00.000Z"

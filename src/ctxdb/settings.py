@@ -63,6 +63,12 @@ SETTINGS = (
     ),
     Setting("archive", "flag", True, "keep the exact bytes of every file beside the database"),
     Setting("redact.enabled", "flag", True, "mask secrets before they are stored"),
+    Setting(
+        "redact.archive",
+        "flag",
+        False,
+        "overwrite secrets in the archive too; it then no longer has the exact bytes",
+    ),
     Setting("redact.off", "texts", (), "rules that do not mask, by name", default_text="none"),
     Setting(
         "redact.rules",

@@ -7,6 +7,9 @@ of an unfinished last line is added when the file has been quiet for a while.
 A file that has not only grown is compared with the archived bytes by their checksums. If they
 differ, it was rewritten: a new generation starts, and the old bytes stay. A file that was renamed
 keeps its archived bytes, under its new path.
+
+With `redact.archive`, secrets are overwritten before they are archived (stars.py). Lines are then
+searched as a whole, so a frame ends where a line ends.
 """
 
 from __future__ import annotations
@@ -20,28 +23,26 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ctxdb.archive.archive_file import archive_transaction
-from ctxdb.archive.blank import LeftOut, blank, is_blanked
+from ctxdb.archive.blank import is_blanked
 from ctxdb.archive.compression import checksum, compress_frame
 from ctxdb.archive.merge import FRAME_BYTES, merge_if_enough
+from ctxdb.archive.sources import GROW_BY_LINES, Source, complete, project_of, without_secrets
+from ctxdb.archive.stars import (
+    NO_STARS,
+    Found,
+    Stars,
+    load_stars,
+    note_everywhere,
+    note_stars,
+    put_stars,
+    star,
+)
 from ctxdb.errors import DamagedBytes
-from ctxdb.files.identity import mark_of, open_regular, pread
+from ctxdb.files.identity import mark_by, open_regular, pread
 from ctxdb.files.walk import store_path
 
 TRANSACTION_BYTES = 16 << 20  # added before a commit
-LONGEST_LINE_BYTES = 64 << 20  # of a file with lines that are left out
 QUIET_SECONDS = 60.0  # after which an unfinished last line is archived as it is
-TRANSCRIPT, HISTORY, BESIDE = "transcript", "history", "beside"  # kinds of files
-GROW_BY_LINES = frozenset({TRANSCRIPT, HISTORY})  # the others are written as a whole
-
-
-class Source(NamedTuple):
-    """A file to archive."""
-
-    path: str  # os.fsdecode'd
-    root: str  # the folder below which it was found
-    kind: str  # TRANSCRIPT, HISTORY or BESIDE
-    session_id: str | None
-    is_left_out: LeftOut | None = None  # which of its lines must not be kept
 
 
 @dataclass(slots=True)
@@ -74,13 +75,6 @@ class ArchivedFile(NamedTuple):
     has_all: int
 
 
-def project_of(source: Source) -> str:
-    """The folder below the root that a file is in; files of one project are sealed together."""
-    relative = os.path.relpath(source.path, source.root)
-    first, _, rest = relative.partition("/")
-    return store_path(os.path.join(source.root, first) if rest else source.root)[0]
-
-
 def add_files(
     conn: sqlite3.Connection,
     sources: Iterable[Source],
@@ -95,12 +89,17 @@ def add_files(
     added = Added()
     batch = _Batch(conn, now, added, most_bytes)
     with batch:
+        is_new = conn.execute("SELECT 1 FROM files LIMIT 1").fetchone() is None
         for source in sources:
             if batch.is_full:
                 added.is_complete = False
                 break
+            before = added.bytes
             try:
                 _add_file(batch, source)
+                if added.bytes > before and (is_new or source.find_secrets is None):
+                    note_everywhere(conn, is_everywhere=source.find_secrets is not None)
+                    is_new = False
             except OSError as e:
                 if not isinstance(e, FileNotFoundError):
                     added.problems.append(f"{store_path(source.path)[0]}: {e.strerror or e}")
@@ -167,7 +166,7 @@ def _add_file(batch: _Batch, source: Source) -> None:
         if known is None:
             known = _start(batch, source, 1)
         takes_all = is_quiet or source.kind not in GROW_BY_LINES
-        _append(batch, known, fd, now, takes_all=takes_all, is_left_out=source.is_left_out)
+        _append(batch, source, known, fd, now, takes_all=takes_all)
     finally:
         os.close(fd)
 
@@ -227,7 +226,8 @@ def _is_continued(
     """Whether the file still begins with the archived bytes."""
     if now.st_size < known.size:
         return False
-    if known.size and mark_of(fd, known.size) != known.mark:
+    stars = load_stars(conn, known.id)
+    if known.size and _mark(fd, known.size, stars) != known.mark:
         return False
     if source.is_left_out is not None and _is_blanked(conn, known, fd):
         return True
@@ -246,27 +246,38 @@ def begins_with_archived(conn: sqlite3.Connection, file_id: int, fd: int) -> boo
         " SELECT start, length, checksum FROM parts WHERE file_id = ?1",
         (file_id,),
     )
-    return all(checksum(pread(fd, length, start)) == known for start, length, known in rows)
+    places = load_stars(conn, file_id).places
+    return all(
+        checksum(star(pread(fd, length, start), start, places)) == known
+        for start, length, known in rows
+    )
+
+
+def _mark(fd: int, offset: int, stars: Stars) -> bytes:
+    """As `mark_of`, of the bytes as they are archived."""
+    return mark_by(lambda length, at: star(pread(fd, length, at), at, stars.places), offset)
 
 
 def _append(
     batch: _Batch,
+    source: Source,
     known: ArchivedFile,
     fd: int,
     now: os.stat_result,
     *,
     takes_all: bool,
-    is_left_out: LeftOut | None = None,
 ) -> None:
     at = known.size
     added = 0
+    stars = load_stars(batch.conn, known.id) if at else NO_STARS
     while data := pread(fd, FRAME_BYTES, at):
         is_last = len(data) < FRAME_BYTES
-        if is_left_out is not None:
-            data = blank(_whole_lines(fd, at, data), is_left_out)
-        elif is_last and not takes_all:
-            data = data[: data.rfind(b"\n") + 1]
+        data = complete(source, fd, at, data, takes_all=takes_all)
         if data:
+            data, found = without_secrets(source, fd, at, data)
+            if found.places:
+                stars = Stars((*stars.places, *found.places))
+                _note_secrets(batch, known.id, at, found)
             batch.conn.execute(
                 "INSERT INTO frames (file_id, start, length, checksum, data)"
                 " VALUES (?, ?, ?, ?, ?)",
@@ -278,7 +289,7 @@ def _append(
             # happens, the rest is added the next time.
             batch.conn.execute(
                 "UPDATE files SET size = ?, mark = ?, stat = ?, archived_at = ? WHERE id = ?",
-                (at, mark_of(fd, at), _pack_stat(now, at), batch.now, known.id),
+                (at, _mark(fd, at, stars), _pack_stat(now, at), batch.now, known.id),
             )
             batch.count(len(data))
         if is_last or not data:
@@ -296,14 +307,12 @@ def _append(
             merge_if_enough(batch.conn, known.id)
 
 
-def _whole_lines(fd: int, at: int, data: bytes) -> bytes:
-    """The complete lines at a place: about a frame of them, and at least one."""
-    while b"\n" not in data and len(data) < LONGEST_LINE_BYTES:
-        more = pread(fd, FRAME_BYTES, at + len(data))
-        if not more:
-            break
-        data += more
-    return data[: data.rfind(b"\n") + 1]
+def _note_secrets(batch: _Batch, file_id: int, at: int, found: Found) -> None:
+    if any(place.start < at for place in found.places):
+        # Part of it is archived already: the line was not finished then.
+        batch.added.problems += put_stars(batch.conn, {file_id: found})
+    else:
+        note_stars(batch.conn, file_id, found)
 
 
 def _is_blanked(conn: sqlite3.Connection, known: ArchivedFile, fd: int) -> bool:
@@ -311,10 +320,11 @@ def _is_blanked(conn: sqlite3.Connection, known: ArchivedFile, fd: int) -> bool:
     from ctxdb.archive.read import ArchiveReader, generations
 
     at = 0
+    places = load_stars(conn, known.id).places
     try:
         for file in generations(conn, "WHERE id = ?", (known.id,)):
             for piece in ArchiveReader(conn).pieces(file):
-                if not is_blanked(piece, pread(fd, len(piece), at)):
+                if not is_blanked(piece, star(pread(fd, len(piece), at), at, places)):
                     return False
                 at += len(piece)
     except DamagedBytes:

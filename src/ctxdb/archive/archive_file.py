@@ -14,7 +14,7 @@ from ctxdb.errors import ArchiveError, CtxdbError
 from ctxdb.lock import refuse_unsafe
 
 APPLICATION_ID = 0x43545841  # "CTXA"
-VERSION = 2
+VERSION = 3
 _ID = "id"  # a key of `meta`: tells this archive from one that has taken its place
 BUSY_SECONDS = 60.0
 CACHE_KIB = 8 * 1024
@@ -127,16 +127,19 @@ def _make_tables(conn: sqlite3.Connection) -> None:
         if archive_id(conn) is None:
             _give_name(conn)
         return
-    script = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
     with archive_transaction(conn):
         if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
             return
-        for statement in script.split(";\n"):
-            if statement.strip():
-                conn.execute(statement)
+        for statement in _statements():
+            conn.execute(statement)
         _give_name(conn)
         conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         conn.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _statements() -> list[str]:
+    script = Path(__file__).with_name("schema.sql").read_text(encoding="utf-8")
+    return [statement for statement in script.split(";\n") if statement.strip()]
 
 
 def _give_name(conn: sqlite3.Connection) -> None:
@@ -151,8 +154,12 @@ def _upgrade(conn: sqlite3.Connection) -> None:
         return
     with archive_transaction(conn):
         (version,) = conn.execute("PRAGMA user_version").fetchone()
-        if version < VERSION:
+        if version < 2:
             conn.execute("ALTER TABLE blocks ADD COLUMN checksum BLOB")
             conn.execute("CREATE INDEX files_by_inode ON files (substr(stat, 1, 16))")
             _give_name(conn)
-            conn.execute(f"PRAGMA user_version = {VERSION}")
+        if version < 3:
+            for statement in _statements():
+                if "TABLE masked" in statement:
+                    conn.execute(statement)
+        conn.execute(f"PRAGMA user_version = {VERSION}")

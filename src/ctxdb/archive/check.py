@@ -7,10 +7,11 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ctxdb.archive.add import HISTORY
 from ctxdb.archive.blank import is_blanked
 from ctxdb.archive.compression import checksum
 from ctxdb.archive.read import UNREADABLE, ArchiveReader, Generation, generations
+from ctxdb.archive.sources import HISTORY
+from ctxdb.archive.stars import count_stars, load_stars, star
 from ctxdb.errors import DamagedBytes
 from ctxdb.files.identity import open_regular, pread
 
@@ -27,6 +28,7 @@ class Checked:
     damaged: list[str] = field(default_factory=list)  # which bytes of which file
     different: list[str] = field(default_factory=list)  # sources that are not as archived
     behind: int = 0  # bytes of sources that are not archived yet
+    overwritten: int = 0  # secrets that are not archived, and so not compared
 
     @property
     def ok(self) -> bool:
@@ -53,6 +55,7 @@ def check_archive(
             _compare_source(reader, file, checked)
         advance(file.size)
     checked.damaged += _damaged_blocks(conn)
+    checked.overwritten = count_stars(conn)
     return checked
 
 
@@ -82,8 +85,9 @@ def _compare_source(reader: ArchiveReader, file: Generation, checked: Checked) -
     try:
         checked.compared += 1
         at = 0
+        places = load_stars(reader.conn, file.id).places
         for piece in reader.pieces(file):
-            found = pread(fd, len(piece), at)
+            found = star(pread(fd, len(piece), at), at, places)
             if found != piece and not (file.kind == HISTORY and is_blanked(piece, found)):
                 checked.different.append(
                     f"{file.path}: differs from the archive between bytes {at} and"

@@ -11,7 +11,6 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from ctxdb.archive.add import HISTORY
 from ctxdb.archive.archive_file import archive_transaction
 from ctxdb.archive.blank import LeftOut, blank
 from ctxdb.archive.compression import (
@@ -23,6 +22,8 @@ from ctxdb.archive.compression import (
 )
 from ctxdb.archive.merge import FRAME_BYTES
 from ctxdb.archive.read import ArchiveReader, Generation, generations
+from ctxdb.archive.sources import HISTORY
+from ctxdb.archive.stars import forget_stars, keep_stars_in
 from ctxdb.errors import DamagedBytes
 
 
@@ -49,6 +50,7 @@ def erase_files(
     if gone:
         with archive_transaction(conn):
             _drop_bytes(conn, [file.id for file in gone], erased)
+            forget_stars(conn, [file.id for file in gone])
             conn.executemany("DELETE FROM files WHERE id = ?", [(file.id,) for file in gone])
         erased.files = len(gone)
         erased.bytes = sum(file.size for file in gone)
@@ -75,6 +77,7 @@ def _blank_lines(
     )
     with archive_transaction(conn):
         _drop_bytes(conn, [file.id], erased)
+        keep_stars_in(conn, file.id, blanked)
         at = 0
         for piece in line_pieces(blanked):
             conn.execute(

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from ctxdb.archive.archive_file import open_archive_to_read
-from ctxdb.archive.read import ArchiveReader, Generation
+from ctxdb.archive.archive_file import archive_path, open_archive_to_read
+from ctxdb.archive.read import ArchiveReader, Generation, generations
+from ctxdb.archive.stars import NO_STARS, Stars, count_stars, load_stars
 from ctxdb.errors import ArchiveError, DamagedBytes
 from ctxdb.files.identity import open_regular
 from ctxdb.files.walk import unpack
@@ -59,6 +60,12 @@ class ArchiveOpener:
             os.utime(out.fileno(), ns=(mtime_ns, mtime_ns))
             return os.dup(out.fileno())
 
+    def stars(self, path: str | bytes) -> Stars:
+        """What is overwritten in the bytes of a path, as it would be opened."""
+        name = os.fsdecode(path)
+        file = self.chosen.get(name) or self.newest.get(name)
+        return NO_STARS if file is None else load_stars(self._own_reader().conn, file.id)
+
     def close(self) -> None:
         """Close the archive."""
         if self._conn is not None and self._process == os.getpid():
@@ -89,6 +96,54 @@ def stat_of(conn: sqlite3.Connection, file: Generation) -> bytes | None:
     row = conn.execute("SELECT stat FROM files WHERE id = ?", (file.id,)).fetchone()
     (stat,) = row or (None,)
     return stat
+
+
+def newest_opener(db_path: Path) -> ArchiveOpener:
+    """Opens a file, or if it is gone what the archive has of it."""
+    newest: dict[str, Generation] = {}
+    with suppress(ArchiveError, sqlite3.Error):  # `archive verify` says what is wrong with it
+        archive = open_archive_to_read(db_path)
+        if archive is not None:
+            with closing(archive):
+                newest = {file.open_path: file for file in generations(archive)}
+    return ArchiveOpener(db_path, newest)
+
+
+class NewestStars:
+    """What is overwritten in the newest generation of each file: a restored file has the same."""
+
+    def __init__(self, db_path: Path) -> None:
+        self.db_path = db_path
+        self._known: dict[str, Stars] = {}
+        self._changed_at: list[int] | None = None  # when the archive was last read
+
+    def __call__(self, path: str | bytes) -> Stars:
+        """What is overwritten in the file at a path, if it was restored."""
+        name = archive_path(self.db_path)
+        changed_at = [_mtime(name), _mtime(name.with_name(f"{name.name}-wal"))]
+        if changed_at != self._changed_at:
+            self._known, self._changed_at = _newest_stars(self.db_path), changed_at
+        return self._known.get(os.fsdecode(path), NO_STARS)
+
+
+def _mtime(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _newest_stars(db_path: Path) -> dict[str, Stars]:
+    found: dict[str, Stars] = {}
+    with suppress(ArchiveError, sqlite3.Error):  # `archive verify` says what is wrong with it
+        archive = open_archive_to_read(db_path)
+        if archive is not None:
+            with closing(archive):
+                if count_stars(archive):
+                    where = "WHERE id IN (SELECT file_id FROM masked)"
+                    for file in generations(archive, where):  # the newest of a path comes last
+                        found[file.open_path] = load_stars(archive, file.id)
+    return found
 
 
 def archived_sizes(db_path: Path) -> dict[str, int]:

@@ -2,7 +2,8 @@
 
 All or nothing: every file is written under a temporary name first. Only when all are complete do
 they get their names. A file that is already there is left alone if it has the archived bytes or
-begins with them. If any file has other bytes, nothing is written.
+begins with them. If any file has other bytes, nothing is written. A secret that is overwritten in
+the archive is `***` in the file too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ctxdb.archive.read import ArchiveReader, Generation, generations
+from ctxdb.archive.stars import load_stars, star
 from ctxdb.errors import ArchiveError
 from ctxdb.files.identity import open_regular, pread
 
@@ -35,6 +37,7 @@ class Restored:
     written: list[str] = field(default_factory=list)
     present: list[str] = field(default_factory=list)  # were there already, with these bytes
     bytes: int = 0
+    overwritten: dict[str, int] = field(default_factory=dict)  # secrets, by file that was written
 
 
 def files_of_session(
@@ -89,6 +92,8 @@ def restore(conn: sqlite3.Connection, targets: Sequence[Target]) -> Restored:
             aside = f"{target.path}{_TEMPORARY}"
             temporary.append((aside, target.path))
             done.bytes += _write(reader, target.file, aside)
+            if secrets := len(load_stars(conn, target.file.id).places):
+                done.overwritten[target.path] = secrets
         for aside, path in temporary:
             os.link(aside, path)  # fails if a file has come meanwhile
             done.written.append(path)
@@ -124,8 +129,9 @@ def _is_there(reader: ArchiveReader, target: Target) -> bool:
         raise ArchiveError(why) from e
     try:
         at = 0
+        places = load_stars(reader.conn, target.file.id).places
         for piece in reader.pieces(target.file):
-            if pread(fd, len(piece), at) != piece:
+            if star(pread(fd, len(piece), at), at, places) != piece:
                 why = f"{target.path}: exists with other content; nothing was restored"
                 raise ArchiveError(f"{why}; use --to DIR")
             at += len(piece)

@@ -63,3 +63,20 @@ CREATE TABLE meta (
   key TEXT PRIMARY KEY,
   value TEXT
 );
+
+-- secrets that were overwritten with `*` of the same length, with redact.archive = true
+CREATE TABLE masked (
+  file_id INTEGER NOT NULL REFERENCES files (id),
+  start INTEGER NOT NULL, -- first byte in the file
+  length INTEGER NOT NULL,
+  rule TEXT NOT NULL, -- the rule that has found it
+  PRIMARY KEY (file_id, start)
+) WITHOUT ROWID;
+
+-- lines that hold such secrets
+CREATE TABLE masked_lines (
+  file_id INTEGER NOT NULL REFERENCES files (id),
+  start INTEGER NOT NULL, -- first byte of the line in the file
+  known_by TEXT NOT NULL, -- JSON: keyed digests of the line and of its blocks as they were
+  PRIMARY KEY (file_id, start)
+) WITHOUT ROWID;

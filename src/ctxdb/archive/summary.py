@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ctxdb.archive.archive_file import archive_path, as_archive_error, open_archive_to_read
+from ctxdb.archive.stars import count_stars, is_everywhere
 from ctxdb.errors import CtxdbError
 from ctxdb.formatting import counted
 from ctxdb.progress import human_bytes
@@ -28,6 +29,8 @@ class ArchiveSummary:
     files_waiting: int = 0  # whose last bytes are not archived
     files_not_archived: int = 0  # read into the database, but not in the archive
     bytes_not_archived: int = 0  # of these files, and of others that were read further
+    secrets_overwritten: int = 0
+    is_searched: bool = False  # all of it was searched for secrets, which are overwritten
     problem: str | None = None  # why it cannot be read
 
     def as_dict(self) -> dict[str, object]:
@@ -48,6 +51,16 @@ class ArchiveSummary:
             behind = f"; {size} not archived yet: `ctxdb archive add`"
         return f"Archive      {human_bytes(self.bytes_on_disk)}{share}{behind}"
 
+    @property
+    def secrets_line(self) -> str:
+        """What became of the secrets in the archived bytes."""
+        if not self.is_searched and not self.secrets_overwritten:
+            return "as they are: the archive has the exact bytes"
+        overwritten = f"{counted(self.secrets_overwritten, 'secret')} overwritten with *"
+        if self.is_searched:
+            return overwritten
+        return f"{overwritten}, not in all of it: `ctxdb redact --apply`"
+
     def lines(self) -> Iterator[str]:
         """Return it as lines of text."""
         if self.problem:
@@ -63,6 +76,7 @@ class ArchiveSummary:
         older = f", and {counted(more, 'older generation')}" if more else ""
         yield f"Files        {self.files:,}{older}; newest {self.newest_at or 'none'}"
         yield f"Sealed       {human_bytes(self.bytes_sealed)} of {human_bytes(self.bytes)}"
+        yield f"Secrets      {self.secrets_line}"
         if self.files_waiting:
             waiting = counted(self.files_waiting, "file")
             yield f"Waiting      {waiting} with an unfinished last line"
@@ -98,6 +112,8 @@ def _summarize(
                 "SELECT count(DISTINCT path), count(*), sum(size), max(archived_at) FROM files"
             ).fetchone()
             found.bytes = size or 0
+            found.secrets_overwritten = count_stars(archive)
+            found.is_searched = is_everywhere(archive)
             (sealed,) = archive.execute("SELECT sum(length) FROM parts").fetchone()
             found.bytes_sealed = sealed or 0
             (found.files_waiting,) = archive.execute(

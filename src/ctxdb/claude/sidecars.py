@@ -6,20 +6,18 @@ They are only hints: a file may be missing, old or broken, and then it says noth
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import orjson
 
 from ctxdb.claude.values import int_of, text_of
-from ctxdb.files.identity import Opener, open_regular
+from ctxdb.files.identity import open_regular
 from ctxdb.files.parse import tame
-from ctxdb.privacy.json_bytes import cover, places_in
 from ctxdb.rows import AgentFact
 
-if TYPE_CHECKING:
-    from ctxdb.privacy.masking import Masker
-
 MAX_BYTES = 4 << 20
+ReadFile = Callable[[str], bytes]  # the first MAX_BYTES of a file; raises OSError
 INDEX_NAME = "sessions-index.json"  # in a project's folder
 
 
@@ -28,33 +26,27 @@ def meta_path(path: str) -> str:
     return path.removesuffix(".jsonl") + ".meta.json"
 
 
-def _read(path: str, masker: Masker | None, opener: Opener) -> dict[str, Any]:
+def _as_it_is(path: str) -> bytes:
+    fd = open_regular(path)
     try:
-        fd = opener(path)
-    except OSError:
-        return {}
-    try:
-        data = os.pread(fd, MAX_BYTES, 0)
-        found = orjson.loads(data if masker is None else cover(data, places_in(data, masker)))
-    except (OSError, orjson.JSONDecodeError):
-        return {}
+        return os.pread(fd, MAX_BYTES, 0)
     finally:
         os.close(fd)
-    found = tame(found)
+
+
+def _read(path: str, read: ReadFile) -> dict[str, Any]:
+    try:
+        found = tame(orjson.loads(read(path)))
+    except (OSError, orjson.JSONDecodeError):
+        return {}
     return found if isinstance(found, dict) else {}
 
 
-def read_meta(
-    path: str,
-    agent_id: str,
-    run_id: str | None,
-    masker: Masker | None,
-    opener: Opener = open_regular,
-) -> list[AgentFact]:
+def read_meta(path: str, agent_id: str, run_id: str | None, read: ReadFile) -> list[AgentFact]:
     """What is known of an agent from its file's place and from the meta.json beside it."""
     kind = "workflow" if run_id else "task"
     facts = [AgentFact(agent_id, "file", kind=kind, run_id=run_id)]
-    meta = _read(meta_path(path), masker, opener)
+    meta = _read(meta_path(path), read)
     if meta:
         facts.append(
             AgentFact(
@@ -74,7 +66,7 @@ def read_meta(
 
 def sessions_in_index(path: str) -> list[str]:
     """The sessions that an index names."""
-    return _sessions_named(_read(path, None, open_regular))
+    return _sessions_named(_read(path, _as_it_is))
 
 
 def sessions_named(data: bytes) -> list[str]:
@@ -96,11 +88,9 @@ def _sessions_named(index: dict[str, Any]) -> list[str]:
     return [session_id for session_id in named if session_id]
 
 
-def read_sessions_index(
-    folder: str, masker: Masker | None, opener: Opener = open_regular
-) -> str | None:
+def read_sessions_index(folder: str, read: ReadFile) -> str | None:
     """The project's path, as its folder's index says."""
-    index = _read(os.path.join(folder, INDEX_NAME), masker, opener)
+    index = _read(os.path.join(folder, INDEX_NAME), read)
     if path := text_of(index.get("originalPath")):
         return path
     entries = index.get("entries")

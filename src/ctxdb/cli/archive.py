@@ -92,6 +92,9 @@ def verify(ctx: Context, *, as_json: AsJson = False) -> int:
     )
     for line in (*checked.damaged, *checked.different):
         say(line)
+    if checked.overwritten:
+        secrets = f"{checked.overwritten:,} secret{'' if checked.overwritten == 1 else 's'}"
+        say(f"{secrets} overwritten with *: these bytes are not in the archive")
     if checked.behind:
         say(f"{human_bytes(checked.behind)} of the sources are not archived yet")
     say("All archived bytes are intact." if checked.ok else "Some archived bytes are damaged.")
@@ -116,11 +119,13 @@ def add(
     from ctxdb.ingest import archiving
     from ctxdb.ingest.plan import utc_now
     from ctxdb.lock import WriterLock
+    from ctxdb.privacy.rule_settings import archive_masker_of
     from ctxdb.store.connection import open_reader
 
     config = load(ctx.db)
     with WriterLock(config.db_path), closing(open_reader(config.db_path)) as conn:
-        added = archiving.archive_all(config.db_path, conn, utc_now())
+        masker = archive_masker_of(config.settings)
+        added = archiving.archive_all(config.db_path, conn, utc_now(), masker)
         for problem in added.problems:
             note(f"Could not archive {problem}")
         if seal:

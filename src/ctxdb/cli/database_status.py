@@ -138,7 +138,9 @@ class DatabaseStatus:
             masked = f"off (redact.enabled = false): new secrets are stored as they are; {masked}"
         if self.unerased:
             masked += "; old text is not yet erased: `ctxdb sync` does it"
-        return f"{masked}; the archive has the exact bytes"
+        if self.archive is None or not self.archive.exists:
+            return masked
+        return f"{masked}; in the archive {self.archive.secrets_line}"
 
     def _problem_lines(self) -> Iterator[str]:
         if self.bad_lines or self.files_unreadable or self.side_files_unreadable:

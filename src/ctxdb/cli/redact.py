@@ -35,8 +35,8 @@ def redact(
     """Find and mask secrets that are stored already.
 
     New lines are masked as they are read. This is for rows that were stored before a rule existed,
-    or while it was off. Nothing here prints a secret. The archive and the transcripts stay as they
-    are.
+    or while it was off. Nothing here prints a secret. The transcripts stay as they are, and so does
+    the archive unless redact.archive is true.
 
     \b
     Examples:
@@ -60,7 +60,10 @@ def redact(
     print_result(applied, as_json=as_json)
     if match is not None and applied.rows and not as_json:
         note("A line with this text that comes later is not masked: add a rule to config.toml.")
-    return 0 if applied.is_erased else 1
+    if applied.in_archive is None and config.archive and not as_json:
+        note("The archive keeps the exact bytes, unless you set redact.archive = true.")
+    is_erased = applied.in_archive is None or applied.in_archive.is_erased
+    return 0 if applied.is_erased and is_erased else 1
 
 
 def _list_rules(config: Config, *, as_json: bool) -> None:
@@ -81,23 +84,29 @@ def _list_rules(config: Config, *, as_json: bool) -> None:
 def _scan(config: Config) -> Scan:
     from ctxdb.privacy.masking import Masker
     from ctxdb.privacy.rule_settings import masker_of
+    from ctxdb.redact.archived import count_in_archive
     from ctxdb.redact.scan import scan
     from ctxdb.store.connection import naming_damage, open_reader
 
     progress = progress_on(sys.stderr)
     try:
         with naming_damage(config.db_path), closing(open_reader(config.db_path)) as conn:
-            return scan(conn, masker_of(config.settings) or Masker(), progress)
+            masker = masker_of(config.settings) or Masker()
+            found = scan(conn, masker, progress)
+            if config.settings["redact.archive"]:
+                found.in_archive = count_in_archive(config.db_path, conn, masker, progress)
+            return found
     finally:
         progress.finish()
 
 
 def _apply(config: Config, match: str | None) -> Applied:
-    from ctxdb.files.identity import open_regular
+    from ctxdb.archive.opening import newest_opener
     from ctxdb.lock import WriterLock
     from ctxdb.privacy.masking import Masker
     from ctxdb.privacy.rule_settings import masker_of
     from ctxdb.redact.apply import apply
+    from ctxdb.redact.archived import mask_archive
     from ctxdb.redact.chosen import chosen_text, is_free_text
     from ctxdb.store.connection import naming_damage, open_reader, open_writer
     from ctxdb.store.schema import prepare
@@ -115,8 +124,14 @@ def _apply(config: Config, match: str | None) -> Applied:
             closing(open_writer(config.db_path)) as conn,
         ):
             prepare(conn, config.db_path)
-            if match is None:
-                return apply(conn, masker, open_regular, progress)
-            return apply(conn, masker, open_regular, progress, is_free_text)
+            # The database first: the places of its secrets are noted by the archived bytes.
+            with closing(newest_opener(config.db_path)) as opener:
+                wanted = (lambda _: True) if match is None else is_free_text
+                applied = apply(conn, masker, opener, progress, wanted)
+            if config.settings["redact.archive"]:
+                applied.in_archive = mask_archive(
+                    config.db_path, conn, masker, progress, by_all_rules=match is None
+                )
+            return applied
     finally:
         progress.finish()

@@ -134,12 +134,20 @@ def _restore(
     if as_json:
         import json
 
-        answer = {"written": done.written, "present": done.present, "resume": resume}
+        answer = {
+            "written": done.written,
+            "present": done.present,
+            "overwritten": done.overwritten,
+            "resume": resume,
+        }
         say(json.dumps({"session_id": session_id, **answer}))
         return
     for path in done.written:
         say(f"wrote {path}")
     for path in done.present:
         say(f"is there {path}")
+    for path, secrets in done.overwritten.items():
+        many = f"{secrets:,} secret{' is' if secrets == 1 else 's are'}"
+        note(f"Not exact: {many} overwritten with * in {path}, because redact.archive is on.")
     if resume is not None:
         say(resume)

@@ -81,7 +81,11 @@ def sync(
 def _what_is_masked(config: Config) -> str:
     if not config.settings["redact.enabled"]:
         return "Secrets are stored as they are: redact.enabled is false in config.toml."
-    exact = " The archive keeps the exact bytes." if config.archive else ""
+    exact = ""
+    if config.archive:
+        exact = " The archive keeps the exact bytes."
+        if config.settings["redact.archive"]:
+            exact = " In the archive they are overwritten with *."
     return f"Keys, tokens and passwords in it are masked: [redacted:...].{exact}"
 
 

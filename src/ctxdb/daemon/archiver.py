@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ctxdb.archive.add import Added
+    from ctxdb.privacy.masking import Masker
 
 PAUSE_SECONDS = 2.0  # at least, between two times: a few lines then make one frame
 PAUSE_SHARE = 1 / 10  # of a core, at most
@@ -43,6 +44,7 @@ class Archiver:
     """Keeps the archive beside the database."""
 
     db_path: Path | None = None  # None: the archive is switched off
+    masker: Masker | None = None  # what is overwritten; None: the exact bytes are kept
     is_wanted: bool = True
     not_before: float = 0.0
     calm_at: float = 0.0
@@ -76,7 +78,7 @@ class Archiver:
         self.stop_sealing()  # one process at a time writes the archive
         self.not_before = time.monotonic() + RETRY_SECONDS  # if it fails
         began = time.monotonic()
-        added = archive_new(self.db_path, conn, utc_now(), most_bytes=MOST_BYTES)
+        added = archive_new(self.db_path, conn, utc_now(), self.masker, most_bytes=MOST_BYTES)
         self.is_wanted = not added.is_complete
         self.waits_since = None
         ended = time.monotonic()
@@ -102,7 +104,7 @@ class Archiver:
         if self.db_path is None or self._is_sealing():
             return None
         self.tidy_at = time.monotonic() + self.seal_seconds
-        added = archive_new(self.db_path, conn, utc_now())
+        added = archive_new(self.db_path, conn, utc_now(), self.masker)
         quiet = seal_process.quiet_since(QUIET_SECONDS)
         archive = open_archive_to_read(self.db_path)
         if archive is None:

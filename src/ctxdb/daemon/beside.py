@@ -22,6 +22,7 @@ from ctxdb.ingest.side_files import SideReport, read_side_files
 if TYPE_CHECKING:
     import sqlite3
 
+    from ctxdb.ingest.masked_line import StarsOf
     from ctxdb.privacy.masking import Masker
 
 PAUSE_SECONDS = 0.5  # at least, between two looks
@@ -36,6 +37,7 @@ class Beside:
 
     claude_dirs: Sequence[str] = ()
     masker: Masker | None = SHIPPED
+    stars: StarsOf | None = None
     is_wanted: bool = True
     not_before: float = 0.0
     seen: Look = field(default_factory=list)
@@ -58,7 +60,7 @@ class Beside:
     def read(self, conn: sqlite3.Connection) -> SideReport:
         """Read what is new."""
         began = time.monotonic()
-        reading = reading_of(conn, self.masker)
+        reading = reading_of(conn, self.masker, self.stars)
         report = read_side_files(conn, self.claude_dirs, utc_now(), reading)
         self.is_wanted = False
         ended = time.monotonic()

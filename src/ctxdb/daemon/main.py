@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb import __version__
 from ctxdb import daemon_health as beats
+from ctxdb.archive.opening import NewestStars
 from ctxdb.config import config_file
 from ctxdb.daemon.archiver import Archiver
 from ctxdb.daemon.beside import Beside
@@ -34,11 +35,12 @@ from ctxdb.daemon.watch import Watcher
 from ctxdb.daemon_health import Health
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, OldDatabase
 from ctxdb.ingest.first_sync import remove_unfinished
+from ctxdb.ingest.masked_line import stars_beside
 from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.sync import replace_old_database
 from ctxdb.lock import WAKE_SIGNAL, WriterLock, wanted_by, wanted_path
 from ctxdb.memory import give_back
-from ctxdb.privacy.rule_settings import masker_of
+from ctxdb.privacy.rule_settings import archive_masker_of, masker_of
 from ctxdb.store.integrity import check_if_due
 from ctxdb.store.schema import is_outdated
 from ctxdb.store.version import fingerprint
@@ -123,9 +125,12 @@ class Daemon:
         self.rescan = Rescan(config.roots)
         self.intake = Intake(self.database, self.rescan, self.health, log)
         masker = masker_of(config.settings)
-        self.intake.make_slice = partial(Slice, masker=masker)
-        self.intake.beside = Beside(config.claude_dirs, masker)
-        self.intake.archiver = Archiver(config.db_path if config.archive else None)
+        searched = archive_masker_of(config.settings)  # in the archive
+        # From then on a file can be restored that has stars in it.
+        stars = stars_beside(config.db_path) if searched is None else NewestStars(config.db_path)
+        self.intake.make_slice = partial(Slice, masker=masker, stars=stars)
+        self.intake.beside = Beside(config.claude_dirs, masker, stars)
+        self.intake.archiver = Archiver(config.db_path if config.archive else None, searched)
         self.pusher = pusher_for(config)
         self.loop = Loop(Watcher(config.roots, self.hints), self.hints, self.rescan, self.intake)
         self._kept_mode = ""

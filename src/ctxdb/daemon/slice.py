@@ -23,6 +23,7 @@ from ctxdb.store.connection import write_transaction
 if TYPE_CHECKING:
     import sqlite3
 
+    from ctxdb.ingest.masked_line import StarsOf
     from ctxdb.privacy.masking import Masker
 
 SLICE_BYTES = 4 << 20  # stored in well under a second
@@ -52,12 +53,13 @@ class Slice:
         conn: sqlite3.Connection,
         limits: Limits | None = None,
         masker: Masker | None = SHIPPED,
+        stars: StarsOf | None = None,
     ) -> None:
         self.conn = conn
         self.limits = limits or Limits()
         self.report = SyncReport()
         self.now = utc_now()
-        reading = reading_of(conn, masker)
+        reading = reading_of(conn, masker, stars)
         self.changes = FileChanges(conn, self.report, self.now, NullProgress(), reading)
         policy = Policy(
             start_readers=no_readers,

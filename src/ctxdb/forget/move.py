@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from ctxdb.columns import CALL, RESULT, columns, said_by
 from ctxdb.ingest.batch import Batch
-from ctxdb.ingest.masked_line import SHIPPED, reading_of
+from ctxdb.ingest.masked_line import SHIPPED, reading_of, stars_beside
 from ctxdb.ingest.reread import reread
 from ctxdb.rows import MessageCopy, ToolUse
 from ctxdb.rules.owners import FOREIGN
 from ctxdb.settle.copies import line_of
 from ctxdb.settle.line_counts import shift_count
 from ctxdb.settle.owner_order import OwnerRanks
+from ctxdb.store.connection import path_of
 from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column, json_list, look_up
 
@@ -211,7 +212,8 @@ def settle_kept_files(conn: sqlite3.Connection, kept: Iterable[int], now: str) -
             )
         )
     )
-    batch = Batch(conn, now, partial(reread, reading_of(conn, SHIPPED)))
+    stars = stars_beside(path_of(conn))
+    batch = Batch(conn, now, partial(reread, reading_of(conn, SHIPPED, stars)))
     touched = batch.touched
     touched.sessions |= sessions
     touched.turns_of_files.update(files)

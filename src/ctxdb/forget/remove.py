@@ -28,7 +28,7 @@ from ctxdb.forget.delete_rows import (
 from ctxdb.forget.linked import Linked, linked_with
 from ctxdb.forget.move import move_to_kept_files, pass_on, settle_kept_files
 from ctxdb.ingest.huge_line import read_again
-from ctxdb.ingest.masked_line import SHIPPED, reading_of
+from ctxdb.ingest.masked_line import SHIPPED, Reading, reading_of, stars_beside
 from ctxdb.ingest.plan import Work
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.run import FileLoop, Policy, start_readers
@@ -41,7 +41,7 @@ from ctxdb.settle.sessions import leave_project, refresh, settle_summaries
 from ctxdb.settle.todos import refresh_todos
 from ctxdb.store import source_files
 from ctxdb.store.changes import note_removed, shared_hash, stamp
-from ctxdb.store.connection import write_transaction
+from ctxdb.store.connection import path_of, write_transaction
 from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column, json_list, look_up
 from ctxdb.store.masked_places import load_places
@@ -322,7 +322,7 @@ class _Removal:
             tries_each_alone=False,
             opener=self.opener,
         )
-        reading = reading_of(self.conn, SHIPPED)
+        reading = reading_of(self.conn, SHIPPED, stars_beside(path_of(self.conn)))
         loop = FileLoop(self.conn, SyncReport(), self.now, policy, self.progress, reading)
         loop.read(work)
         for old in self.again.values():
@@ -353,7 +353,8 @@ class _Removal:
         )
         staying = self.linked.sessions - self.doomed
         outputs = waiting_outputs(conn)
-        read_outputs(conn, outputs, self.now, self.removed.problems, None, may_read=False)
+        problems = self.removed.problems
+        read_outputs(conn, outputs, self.now, problems, Reading(), may_read=False)
         orphan_children(conn)
         refresh_todos(conn, staying)
         refresh_plans(conn, staying)

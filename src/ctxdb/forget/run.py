@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctxdb.archive.archive_file import open_archive_to_read
-from ctxdb.archive.opening import ArchiveOpener
-from ctxdb.archive.read import generations
+from ctxdb.archive.opening import newest_opener
 from ctxdb.claude.sidecars import meta_path
 from ctxdb.errors import UsageError
-from ctxdb.files.identity import Opener, open_regular
 from ctxdb.forget.remove import Removed, remove_sessions
 from ctxdb.formatting import counted
 from ctxdb.ingest.erasing import Erasure, erase
@@ -98,7 +95,7 @@ def forget(
         prepare(conn, db_path)
         files = _files_of(conn, sessions)
         backups = [one.folder for one in backups_with(conn, sessions)]
-        with _opener(db_path) as opener:
+        with closing(newest_opener(db_path)) as opener:
             removed = remove_sessions(conn, sessions, now, progress, opener)
         done = Forgotten(removed, erase(db_path, conn, now, [*sessions, *files]))
         done.backups = backups
@@ -118,22 +115,6 @@ _FILES = (
         " JOIN _side_files s ON s.slug = p.slug"
     ),
 )
-
-
-@contextmanager
-def _opener(db_path: Path) -> Iterator[Opener]:
-    """Opens transcripts, from the archive if they are gone."""
-    archive = open_archive_to_read(db_path)
-    if archive is None:
-        yield open_regular
-        return
-    with closing(archive):
-        newest = {file.open_path: file for file in generations(archive)}
-    opener = ArchiveOpener(db_path, newest)
-    try:
-        yield opener
-    finally:
-        opener.close()
 
 
 def _files_of(conn: sqlite3.Connection, sessions: Sequence[str]) -> list[str]:

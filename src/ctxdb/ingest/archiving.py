@@ -12,16 +12,23 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.archive.add import BESIDE, HISTORY, TRANSCRIPT, Added, Source, add_files
+from ctxdb.archive.add import Added, add_files
 from ctxdb.archive.archive_file import archive_path, open_archive, open_archive_to_read
 from ctxdb.archive.merge import merge_frames
 from ctxdb.archive.seal import SEAL_BYTES, seal_projects
+from ctxdb.archive.sources import BESIDE, HISTORY, TRANSCRIPT, Source
 from ctxdb.claude.side_contents import HISTORY_NAME
 from ctxdb.claude.sidecars import INDEX_NAME, meta_path
 from ctxdb.errors import ArchiveError
+from ctxdb.ingest.archived_secrets import finder
 from ctxdb.ingest.gate import HistoryGate
+from ctxdb.ingest.masked_line import Reading, reading_of, stars_beside
+from ctxdb.store.connection import path_of
+
+if TYPE_CHECKING:
+    from ctxdb.privacy.masking import Masker
 
 FILES_AT_ONCE = 50  # between two notes of how far it has come
 _READ_UP_TO = "read_up_to"  # a key of `meta` in the archive: the last `last_read_at` it has seen
@@ -52,21 +59,31 @@ class _ReadFile(NamedTuple):
 
 
 def archive_new(
-    db_path: Path, conn: sqlite3.Connection, now: str, *, most_bytes: int | None = None
+    db_path: Path,
+    conn: sqlite3.Connection,
+    now: str,
+    masker: Masker | None = None,
+    *,
+    most_bytes: int | None = None,
 ) -> Added:
     """Add what was read since the last time. Raises ArchiveError if the archive cannot be used.
 
     With `most_bytes` it stops after about so many; `is_complete` says whether anything is left.
+    What a `masker` finds is overwritten.
     """
     try:
         with closing(open_archive(db_path)) as archive:
-            return _archive_since(archive, conn, now, most_bytes)
+            return _archive_since(archive, conn, now, masker, most_bytes)
     except sqlite3.Error as e:
         raise ArchiveError(f"{archive_path(db_path)}: {e}; indexing goes on without it") from e
 
 
 def _archive_since(
-    archive: sqlite3.Connection, conn: sqlite3.Connection, now: str, most_bytes: int | None
+    archive: sqlite3.Connection,
+    conn: sqlite3.Connection,
+    now: str,
+    masker: Masker | None,
+    most_bytes: int | None,
 ) -> Added:
     row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
     (since,) = row or ("",)
@@ -77,13 +94,16 @@ def _archive_since(
     ]
     files.sort(key=lambda file: file.read_at or "")
     gate = HistoryGate(conn)
-    added = add_files(archive, _waiting(archive, gate), now, most_bytes=most_bytes)
+    reading = None if masker is None else reading_of(conn, masker, stars_beside(path_of(conn)))
+    waiting = _searched(_waiting(archive, gate), reading)
+    added = add_files(archive, waiting, now, most_bytes=most_bytes)
     for start in range(0, len(files), FILES_AT_ONCE):
         if not added.is_complete:
             break
         some = files[start : start + FILES_AT_ONCE]
         left = None if most_bytes is None else max(most_bytes - added.bytes, 1)
-        part = add_files(archive, _sources(some, roots, gate), now, most_bytes=left)
+        sources = _searched(_sources(some, roots, gate), reading)
+        part = add_files(archive, sources, now, most_bytes=left)
         added.add(part)
         last = max(file.read_at or "" for file in some)
         if part.is_complete and last > since:
@@ -111,11 +131,13 @@ def is_behind(db_path: Path, conn: sqlite3.Connection) -> bool:
     return bool(waits or conn.execute(unfinished).fetchone())
 
 
-def archive_all(db_path: Path, conn: sqlite3.Connection, now: str) -> Added:
+def archive_all(
+    db_path: Path, conn: sqlite3.Connection, now: str, masker: Masker | None = None
+) -> Added:
     """Look at every file again, whatever the archive has noted."""
     with closing(open_archive(db_path)) as archive:
         archive.execute("DELETE FROM meta WHERE key = ?", (_READ_UP_TO,))
-    return archive_new(db_path, conn, now)
+    return archive_new(db_path, conn, now, masker)
 
 
 def seal(db_path: Path, now: str, *, quiet_since: str, smallest: int = SEAL_BYTES) -> int:
@@ -123,6 +145,15 @@ def seal(db_path: Path, now: str, *, quiet_since: str, smallest: int = SEAL_BYTE
     with closing(open_archive(db_path)) as archive:
         merge_frames(archive, quiet_since=quiet_since)
         return seal_projects(archive, now, quiet_since=quiet_since, smallest=smallest)
+
+
+def _searched(sources: Iterable[Source], reading: Reading | None) -> Iterator[Source]:
+    """The same files, to be searched for secrets as they are archived."""
+    if reading is None:
+        yield from sources
+        return
+    for source in sources:
+        yield source._replace(find_secrets=finder(reading, source.kind, source.path, source.root))
 
 
 def _waiting(archive: sqlite3.Connection, gate: HistoryGate) -> Iterator[Source]:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ctxdb.files.walk import Scan
+    from ctxdb.ingest.masked_line import StarsOf
     from ctxdb.ingest.report import SyncReport
     from ctxdb.ingest.workers import ReaderProcesses
     from ctxdb.privacy.masking import Masker
@@ -48,6 +49,7 @@ def build(
     progress: Progress,
     masker: Masker | None,
     ignore: Sequence[str] = (),
+    stars: StarsOf | None = None,
 ) -> SyncReport | None:
     """Build the database from what there is; None when the ordinary way is the better one.
 
@@ -60,7 +62,9 @@ def build(
         return None
     aside = unfinished(path)
     try:
-        report = _fill(aside, found, progress, masker, ignore)
+        key = new_key()
+        reading = Reading(masker, Digest(key), stars=stars)
+        report = _fill(aside, found, progress, key, reading, ignore)
         put_in_place(aside, path)
     except Exception:  # noqa: BLE001
         return None  # the ordinary way will say what is wrong, and keep what it can
@@ -104,10 +108,13 @@ def _first(found: Scan) -> Scan:
 
 
 def _fill(
-    aside: Path, found: Scan, progress: Progress, masker: Masker | None, ignore: Sequence[str]
+    aside: Path,
+    found: Scan,
+    progress: Progress,
+    key: bytes,
+    reading: Reading,
+    ignore: Sequence[str],
 ) -> SyncReport:
-    key = new_key()
-    reading = Reading(masker, Digest(key))
     tasks = []
     for file in found.files:
         role = role_of(file.path, file.root)

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxdb.archive.add import HISTORY, TRANSCRIPT
 from ctxdb.archive.archive_file import archive_id, open_archive_to_read
 from ctxdb.archive.opening import ArchiveOpener, stat_of
 from ctxdb.archive.read import Generation, generations
+from ctxdb.archive.sources import HISTORY, TRANSCRIPT
 from ctxdb.claude.layout import is_transcript, reading_order
 from ctxdb.claude.side_contents import SideRole, role_of
 from ctxdb.claude.sidecars import read_meta, read_sessions_index
@@ -171,7 +171,7 @@ def read_archived(
     """Read these files, generation by generation, then the files beside the transcripts."""
     now = utc_now()
     with closing(ArchiveOpener(db_path, lacking.newest)) as opener:
-        reading = reading._replace(opener=opener)
+        reading = reading._replace(opener=opener, stars=opener.stars)
         policy = Policy(
             start_readers=start_readers,
             read_huge_line=read_announced,
@@ -228,7 +228,7 @@ def _work(
                 source_files.begin_again(conn, item.file)
             if item.file.agent_id is not None:
                 agent = (item.file.agent_id, item.file.workflow_run)
-                item.file.facts = read_meta(file.open_path, *agent, reading.masker, opener)
+                item.file.facts = read_meta(file.open_path, *agent, reading.read_sidecar)
             elif item.file.is_new:
                 _read_index(conn, os.path.dirname(file.open_path), reading)
             work.append(Work(item, found, file.size))
@@ -260,7 +260,7 @@ def _goes_on(mark: bytes | None, offset: int, file: Generation, opener: ArchiveO
 def _read_index(conn: sqlite3.Connection, folder: str, reading: Reading) -> None:
     key = f"index:{text_of(folder)}"
     if conn.execute("SELECT 1 FROM _meta WHERE key = ?", (key,)).fetchone() is None:
-        path = read_sessions_index(folder, reading.masker, reading.opener)
+        path = read_sessions_index(folder, reading.read_sidecar)
         if path is not None:
             conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, ?)", (key, path))
 

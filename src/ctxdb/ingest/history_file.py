@@ -17,12 +17,14 @@ from ctxdb.files.identity import mark_of
 from ctxdb.files.parse import Bad, parse
 from ctxdb.files.tail import read_block
 from ctxdb.ingest.gate import HistoryGate
+from ctxdb.privacy.json_bytes import cover
 from ctxdb.rules.history import text_hash
 from ctxdb.side_rows import HistoryLine
 from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert
 
 if TYPE_CHECKING:
+    from ctxdb.archive.stars import Stars
     from ctxdb.files.tail import Line
     from ctxdb.ingest.masked_line import Reading
     from ctxdb.privacy.masking import Masker
@@ -71,6 +73,18 @@ def masked(typed: Typed, masker: Masker) -> Typed:
     )
 
 
+def with_marks(stars: Stars, start: int, length: int, line: bytes) -> tuple[bytes, int | None]:
+    """A line with marks in place of what is overwritten in it, and the digest that it had then.
+
+    Nearly always the line itself, and None: its digest is that of its bytes.
+    """
+    places = stars.in_line(start, length - 1, line) if stars.places else ()
+    if not places:
+        return line, None
+    known_by = stars.known_by.get(start)
+    return cover(line, places), None if known_by is None else int(known_by)
+
+
 class _Lines:
     """The lines of one file."""
 
@@ -78,6 +92,7 @@ class _Lines:
         self.conn = conn
         self.masker, self.digest = reading.masker, reading.digest
         self.file = file
+        self.stars = reading.stars_in(file.path_bytes or file.path)
         self.is_start = file.offset == 0
         self.before: Counter[int] = Counter()  # equal lines, by hash
         self.texts: set[int] = set()
@@ -86,31 +101,33 @@ class _Lines:
 
     def take(self, lines: list[Line]) -> None:
         """Store the lines of a block."""
-        for start, _, data in lines:
+        for start, length, line in lines:
+            data, known_by = with_marks(self.stars, start, length, line)
             found = parse(data)
             if found is None:
                 continue  # a blank line
             if isinstance(found, Bad):
                 self.note_bad(start, found.reason)
                 continue
-            for within, length, entry in found.objects:  # nearly always one
+            for within, size, entry in found.objects:  # nearly always one
                 typed = typed_line(entry)
+                said = data[within : within + size]
                 if typed is None:
                     self.note_bad(start, "no prompt in it")
-                elif self.gate.keeps_out(typed, data[within : within + length]):
+                elif self.gate.keeps_out(typed, said):
                     continue
                 else:
                     if self.masker is not None:
                         typed = masked(typed, self.masker)
-                    self._store(start + within, data[within : within + length], typed)
+                    hashed = self.digest(said) if known_by is None else known_by
+                    self._store(start + within, hashed, typed)
 
     def note_bad(self, start: int, reason: str) -> None:
         """A line that cannot be read."""
         self.file.bad_lines += 1
         self.file.problem = f"{reason} at byte {start}"
 
-    def _store(self, start: int, data: bytes, typed: Typed) -> None:
-        hashed = self.digest(data)
+    def _store(self, start: int, hashed: int, typed: Typed) -> None:
         if not self.is_start and hashed not in self.before:
             (self.before[hashed],) = self.conn.execute(
                 _EQUAL_LINES, (hashed, self.file.id)

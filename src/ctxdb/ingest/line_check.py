@@ -142,7 +142,9 @@ class LineCheck:
             )
         }
         # What was masked when it was read is masked again, whatever rules there are now.
-        place = FilePlace(file.session_id, file.agent_id, load_places(self.conn, file.id))
+        masked = load_places(self.conn, file.id)
+        path = file.path_bytes or file.path
+        place = FilePlace(file.session_id, file.agent_id, masked, path)
         at = 0
         while at < file.offset:
             chunk = read_chunk(

@@ -41,6 +41,7 @@ class FilePlace(NamedTuple):
     session_id: str | None
     agent_id: str | None
     masked: tuple[Place, ...] | None = None  # mask these, which were masked before; None: by rules
+    path: str | bytes = ""
 
 
 def stat_of(fd: int) -> Stat:
@@ -68,7 +69,7 @@ def read_chunk(
     """
     chunk = Chunk(offset, offset, 0, stat_of(fd), b"", at_end=False)
     records: list[Record] = []
-    secrets = Secrets(reading, place.masked)
+    secrets = Secrets(reading, place.masked, place.path)
     lines = _Lines(chunk, records, secrets, reading, place.agent_id is not None)
     want = CHUNK_BYTES if want_bytes is None else want_bytes
     while chunk.end - offset < want and chunk.lines < CHUNK_LINES:
@@ -132,7 +133,7 @@ class _Lines(NamedTuple):
             add(record)
         for start, length, data in block.oversize:
             chunk.counts["", "", "bad", "too_large"] += 1
-            excerpt = self.secrets.excerpt(data)
+            excerpt = self.secrets.excerpt(data, start)
             chunk.errors.append(LineError(start, length - 1, "too_large", excerpt))
         chunk.lines += len(block.lines) + len(block.oversize)
         chunk.end = block.end
@@ -150,13 +151,14 @@ class _Lines(NamedTuple):
             return
         if isinstance(parsed, Bad):
             chunk.counts["", "", "bad", parsed.reason] += 1
-            excerpt = self.secrets.excerpt(data)
+            excerpt = self.secrets.excerpt(data, start)
             chunk.errors.append(LineError(start, length - 1, parsed.reason, excerpt))
             return
+        self.secrets.know_again(start, length, data, found)
         chunk.masked += (place.moved(start) for place in places)
         note = parsed.note
         if note:
-            excerpt = self.secrets.excerpt(covered)
+            excerpt = self.secrets.excerpt(covered, start)
             chunk.errors.append(LineError(start, length - 1, note, excerpt))
         # The line counts once, as what is stored of it.
         counted = next((r for r in found if not isinstance(r, Skip)), next(iter(found)))

@@ -2,32 +2,43 @@
 
 What is masked follows from the rules, or from the places that were masked when the line was read
 before: then it says the same again, whatever rules there are now. Digests are of the line as it is
-in the file.
+in the file. In archived bytes, and in a restored file, secrets may be overwritten with `*`: the
+archive tells their rules, and the digests of their lines.
 """
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from bisect import bisect_left
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from ctxdb.archive.archive_file import open_archive_to_read
+from ctxdb.archive.opening import NewestStars
+from ctxdb.archive.stars import NO_STARS, Stars, count_stars
 from ctxdb.claude import read_entry
+from ctxdb.claude.sidecars import MAX_BYTES
+from ctxdb.errors import ArchiveError
 from ctxdb.files.identity import Opener, open_regular
 from ctxdb.files.parse import Bad, Parsed, parse, tame, without_nul
 from ctxdb.privacy.digests import UNKEYED, Digest
-from ctxdb.privacy.json_bytes import Place, cover, places_in, places_in_text, uncovered
+from ctxdb.privacy.json_bytes import Place, cover, joined, places_in, places_in_text, uncovered
 from ctxdb.privacy.masking import Masker, has_escapes
-from ctxdb.rows import Message, Record
+from ctxdb.rows import Event, Message, Record
 from ctxdb.store.keys import LINES, key_of
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Sequence
 
 EXCERPT_BYTES = 200
 EXCERPT_SEARCHED = 64 << 10  # a secret that begins in the excerpt may be this long
 SHIPPED = Masker()
+StarsOf = Callable[[str | bytes], Stars]  # by the path of a file
 
 
 class Reading(NamedTuple):
@@ -36,23 +47,77 @@ class Reading(NamedTuple):
     masker: Masker | None = SHIPPED
     digest: Digest = UNKEYED
     opener: Opener = open_regular  # of the files
+    stars: StarsOf | None = None  # what is overwritten in a file; None: nothing in any
+
+    def stars_in(self, path: str | bytes) -> Stars:
+        """What is overwritten in a file."""
+        return NO_STARS if self.stars is None or not path else self.stars(path)
+
+    def marked(self, path: str | bytes, data: bytes) -> bytes:
+        """The first bytes of a file, with marks in place of what is overwritten in them."""
+        places = self.stars_in(path).in_line(0, len(data), data)
+        return cover(data, places) if places else data
+
+    def read_sidecar(self, path: str) -> bytes:
+        """A small JSON file beside a transcript, with its secrets masked. Raises OSError."""
+        fd = self.opener(path)
+        try:
+            data = self.marked(path, os.pread(fd, MAX_BYTES, 0))
+        finally:
+            os.close(fd)
+        return data if self.masker is None else cover(data, places_in(data, self.masker))
 
 
-def reading_of(conn: sqlite3.Connection, masker: Masker | None) -> Reading:
+def reading_of(
+    conn: sqlite3.Connection, masker: Masker | None, stars: StarsOf | None = None
+) -> Reading:
     """How to read lines for a database."""
-    return Reading(masker, Digest(key_of(conn, LINES)))
+    return Reading(masker, Digest(key_of(conn, LINES)), stars=stars)
+
+
+def stars_beside(db_path: Path) -> StarsOf | None:
+    """What is overwritten in restored files; None if the archive has all bytes as they were."""
+    try:
+        archive = open_archive_to_read(db_path)
+        if archive is None:
+            return None
+        with closing(archive):
+            return NewestStars(db_path) if count_stars(archive) else None
+    except (ArchiveError, sqlite3.Error):  # what uses the archive itself says what is wrong with it
+        return None
 
 
 class Secrets:
     """Finds what to mask in the lines of one file."""
 
-    def __init__(self, reading: Reading, recorded: Sequence[Place] | None) -> None:
+    def __init__(
+        self, reading: Reading, recorded: Sequence[Place] | None, path: str | bytes = ""
+    ) -> None:
         self.masker = reading.masker
+        self.stars = reading.stars_in(path)
         self.recorded = recorded  # what was masked when the file was read; None: the rules say it
         self.starts = [place.start for place in recorded or ()]
 
     def in_line(self, start: int, length: int, data: bytes, entry: Any = None) -> list[Place]:
-        """What to mask in a line, counted from its start."""
+        """What to mask in a line, counted from its start. Its length is with its newline."""
+        if self.stars.places and (stars := self.stars.in_line(start, length - 1, data)):
+            return joined(stars, self._in_line(start, length, data, entry))
+        return self._in_line(start, length, data, entry)
+
+    def know_again(self, start: int, length: int, data: bytes, records: Sequence[Record]) -> None:
+        """Give the records of a line with overwritten bytes the digests that it had before."""
+        known_by = self.stars.known_by.get(start)
+        if known_by is None or not self.stars.in_line(start, length - 1, data):
+            return
+        known = orjson.loads(known_by)
+        if len(known) == len(records):
+            for record, (line_hash, block_keys) in zip(records, known, strict=True):
+                if isinstance(record, Message | Event):
+                    record.line_hash = line_hash
+                if isinstance(record, Message):
+                    record.block_keys = block_keys
+
+    def _in_line(self, start: int, length: int, data: bytes, entry: Any) -> list[Place]:
         if self.recorded is not None:
             return self._recorded(start, length) if self.starts else []
         masker = self.masker
@@ -66,14 +131,11 @@ class Secrets:
         masker = masker.suspects(data)
         return places_in(data, masker) if masker is not None else []
 
-    def excerpt(self, data: bytes) -> str:
+    def excerpt(self, data: bytes, start: int) -> str:
         """The first bytes of a line, as text that is safe on a terminal."""
-        return excerpt(cover(data[: EXCERPT_BYTES + EXCERPT_SEARCHED], self._in_text(data)))
-
-    def _in_text(self, data: bytes) -> list[Place]:
-        if self.masker is None:
-            return []
-        return places_in_text(data[: EXCERPT_BYTES + EXCERPT_SEARCHED], self.masker)
+        data = data[: EXCERPT_BYTES + EXCERPT_SEARCHED]
+        places = [] if self.masker is None else places_in_text(data, self.masker)
+        return excerpt(cover(data, joined(self.stars.in_line(start, len(data), data), places)))
 
     def _recorded(self, start: int, length: int) -> list[Place]:
         first, last = bisect_left(self.starts, start), bisect_left(self.starts, start + length)

@@ -53,7 +53,8 @@ class Work:
     @property
     def place(self) -> FilePlace:
         """What is known of the file before it is read."""
-        return FilePlace(self.item.file.session_id, self.item.file.agent_id, self.masked)
+        file = self.item.file
+        return FilePlace(file.session_id, file.agent_id, self.masked, self.item.open_path)
 
     @property
     def unfinished(self) -> Unfinished | None:
@@ -231,14 +232,14 @@ class FileChanges:
         if item.file.agent_id is not None:
             # Whose agent it is may be known only when its first line is read.
             item.file.facts = read_meta(
-                file.path, item.file.agent_id, item.file.workflow_run, self.reading.masker
+                file.path, item.file.agent_id, item.file.workflow_run, self.reading.read_sidecar
             )
         elif item.file.is_new:
             self._read_index(file)
 
     def _read_index(self, file: FoundFile) -> None:
         folder = os.path.dirname(file.path)
-        path = read_sessions_index(folder, self.reading.masker)
+        path = read_sessions_index(folder, self.reading.read_sidecar)
         if path is not None:
             self.conn.execute(
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",

@@ -32,6 +32,7 @@ def records_at(
     reading: Reading,
     recorded: tuple[Place, ...] = (),
     *,
+    path: str | bytes = "",
     in_agent_file: bool,
 ) -> Reread:
     """What the line (or the object within a line) at a place says.
@@ -42,10 +43,12 @@ def records_at(
     if data is None:
         return Reread([], [])
     before = [place.moved(-start) for place in recorded]
-    places = joined(before, Secrets(reading, None).in_line(start, length, data))
+    secrets = Secrets(reading, None, path)
+    places = joined(before, secrets.in_line(start, length + 1, data))
     found = records_in(data, start, length, places, in_agent_file, reading.digest)
     if found.parsed is None or isinstance(found.parsed, Bad):
         return Reread([], [])
+    secrets.know_again(start, length + 1, data, found.records)
     return Reread(found.records, [place.moved(start) for place in places])
 
 
@@ -71,7 +74,13 @@ def reread(
     recorded = load_places(conn, file_id, start, start + length)
     try:
         records, places = records_at(
-            fd, start, length, reading, recorded, in_agent_file=file.agent_id is not None
+            fd,
+            start,
+            length,
+            reading,
+            recorded,
+            path=file.path_bytes or file.path,
+            in_agent_file=file.agent_id is not None,
         )
     except OSError:
         return None

@@ -78,8 +78,9 @@ def read_ahead(tasks: Sequence[Task], reading: Reading) -> ReaderProcesses:
 def _task(one: Work) -> Task:
     file = one.item.file
     where = (one.found.path, file.offset, file.mark, one.unread)
-    session_id, agent_id, masked = one.place
-    return Task(*where, session_id, agent_id, one.limit, one.unfinished, masked)
+    place = one.place
+    ends = (one.limit, one.unfinished)
+    return Task(*where, place.session_id, place.agent_id, *ends, place.masked)
 
 
 def read_found_files(

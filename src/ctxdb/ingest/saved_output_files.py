@@ -21,7 +21,6 @@ from ctxdb.store.side_files import find_side_file, note_stat, save_side_file
 
 if TYPE_CHECKING:
     from ctxdb.ingest.masked_line import Reading
-    from ctxdb.privacy.masking import Masker
 
 LONGEST_SECRET = 32 << 10  # bytes: one that is cut off at the end would not be recognized
 _FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -32,7 +31,7 @@ def read_outputs(
     outputs: Sequence[SavedOutput],
     now: str,
     problems: list[str],
-    masker: Masker | None,
+    reading: Reading,
     *,
     may_read: bool = True,
 ) -> int:
@@ -49,7 +48,7 @@ def read_outputs(
             listed[output.folder] = names
         file = find_side_file(conn, output.path)
         if output.name in names and file.content is None:
-            _read(conn, output, file, now, problems, masker)
+            _read(conn, output, file, now, problems, reading)
         if isinstance(file.content, bytes):
             put_output(conn, output.tool_id, file.content, file.size or 0)
             done += 1
@@ -70,7 +69,7 @@ def read_archived_outputs(
                 continue
             _, session_id, _ = output.folders
             file.kind, file.session_id, file.read_at = RESULT, session_id, now
-            _keep(conn, file, fd, reading.masker)
+            _keep(conn, file, fd, reading)
             file.state, file.stat = "missing", None
             save_side_file(conn, file)
         if isinstance(file.content, bytes):
@@ -92,7 +91,7 @@ def _read(
     file: SideFile,
     now: str,
     problems: list[str],
-    masker: Masker | None,
+    reading: Reading,
 ) -> None:
     _, session_id, _ = output.folders
     before = (file.state, file.problem)
@@ -110,14 +109,14 @@ def _read(
         if (file.state, file.problem) != before:
             save_side_file(conn, file)
         return
-    _keep(conn, file, fd, masker)
+    _keep(conn, file, fd, reading)
 
 
-def _keep(conn: sqlite3.Connection, file: SideFile, fd: int, masker: Masker | None) -> None:
+def _keep(conn: sqlite3.Connection, file: SideFile, fd: int, reading: Reading) -> None:
     """Keep the contents of an open file, and close it."""
     try:
         info = os.fstat(fd)
-        file.content = packed_output(fd, masker)
+        file.content = packed_output(fd, reading, file.path_bytes or file.path)
         file.state, file.problem = "ok", None
         note_stat(file, info)
     finally:
@@ -125,9 +124,10 @@ def _keep(conn: sqlite3.Connection, file: SideFile, fd: int, masker: Masker | No
     save_side_file(conn, file)
 
 
-def packed_output(fd: int, masker: Masker | None) -> bytes:
+def packed_output(fd: int, reading: Reading, path: str | bytes) -> bytes:
     """What is kept of a file: its first part, with secrets masked before it is cut off."""
-    data = pread(fd, MAX_TEXT_BYTES + LONGEST_SECRET, 0)
+    data = reading.marked(path, pread(fd, MAX_TEXT_BYTES + LONGEST_SECRET, 0))
+    masker = reading.masker
     if masker is not None and masker.may_hold_secret(data):
         text = data.decode("utf-8", "surrogateescape")
         data = masker.mask(text).encode("utf-8", "surrogateescape")

@@ -168,7 +168,7 @@ def read_side_files(
             _settle(conn, changed)
     if outputs:
         with write_transaction(conn):
-            report.read += read_outputs(conn, outputs, now, report.problems, reading.masker)
+            report.read += read_outputs(conn, outputs, now, report.problems, reading)
     return report
 
 
@@ -269,7 +269,8 @@ def _read_contents(
         _refuse(file, f"larger than {MAX_FILE_BYTES >> 20} MB")
         return
     try:
-        content = content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0), reading.masker)
+        data = reading.marked(file.path_bytes or file.path, pread(fd, MAX_FILE_BYTES, 0))
+        content = content_of(file.kind, data, reading.masker)
     except NotTodos as e:
         _refuse(file, str(e))
         return

@@ -17,14 +17,14 @@ from ctxdb.ingest.first_sync import build, remove_unfinished
 from ctxdb.ingest.from_archive import note_archive, read_lacking
 from ctxdb.ingest.gate import set_patterns
 from ctxdb.ingest.huge_line import read_announced
-from ctxdb.ingest.masked_line import Reading, reading_of
+from ctxdb.ingest.masked_line import Reading, reading_of, stars_beside
 from ctxdb.ingest.old_database import replace_old
 from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.run import Policy, read_found_files, start_readers
 from ctxdb.ingest.side_files import read_side_files
 from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
-from ctxdb.privacy.rule_settings import masker_of
+from ctxdb.privacy.rule_settings import archive_masker_of, masker_of
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
 from ctxdb.store.erase import erase as erase_pages
 from ctxdb.store.erase import is_unerased
@@ -69,7 +69,7 @@ def sync(
         if report is None:
             report = read_new_lines(config, config.db_path, progress, busy=busy)
         if config.archive:
-            _archive(config.db_path, report, busy)
+            _archive(config, report, busy)
         return report
 
 
@@ -110,7 +110,7 @@ def read_new_lines(
     roots = config.roots if roots is None else roots
     ignore = config.settings["ignore"]
     masker = masker_of(config.settings)
-    built = build(path, roots, progress, masker, ignore)
+    built = build(path, roots, progress, masker, ignore, stars_beside(config.db_path))
     if built is not None:
         give_back()
     with closing(open_writer(path, wait=busy)) as conn:
@@ -124,7 +124,7 @@ def read_new_lines(
         if path == config.db_path and is_unfinished(conn):
             waits_for = erase(path, conn, utc_now()).waits_for
         found = scan(roots, is_transcript, load_stats(conn))
-        reading = reading_of(conn, masker)
+        reading = reading_of(conn, masker, stars_beside(config.db_path))
         report = read_found_files(conn, found, POLICY, progress, reading)
         beside = read_side_files(conn, config.claude_dirs, utc_now(), reading)
         report.side_files = beside.read
@@ -154,13 +154,14 @@ def _read_archive(
         report.problems.append(f"for the archive: {e}")
 
 
-def _archive(path: Path, report: SyncReport, busy: float) -> None:
+def _archive(config: Config, report: SyncReport, busy: float) -> None:
     """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
+    path, masker = config.db_path, archive_masker_of(config.settings)
     try:
         with closing(open_writer(path, wait=busy)) as conn:
             if not (report.lines_read or report.side_files or is_behind(path, conn)):
                 return
-            added = archive_new(path, conn, utc_now())
+            added = archive_new(path, conn, utc_now(), masker)
             note_archive(conn, path)
         report.archived_bytes = added.bytes
         report.problems += (f"for the archive: {problem}" for problem in added.problems)

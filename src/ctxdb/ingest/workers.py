@@ -107,7 +107,7 @@ def _serve(
     batches = _Batches(ring, limits)
     try:
         for n, task in tasks:
-            place = FilePlace(task.session_id, task.agent_id, task.masked)
+            place = FilePlace(task.session_id, task.agent_id, task.masked, task.path)
             chunks = read_file(
                 task.path,
                 task.offset,

@@ -113,6 +113,21 @@ def places_in_text(data: bytes, masker: Masker) -> list[Place]:
     return [*_in_text(data, 0, masker)]
 
 
+def places_in_plain_text(data: bytes, masker: Masker) -> list[Place]:
+    """The secrets in bytes that are text, in which a backslash is a backslash."""
+    if not masker.may_hold_secret(data):
+        return []
+    text = data.decode("utf-8", "surrogateescape")
+    found: list[Place] = []
+    char = byte = 0  # both of one place in the text
+    for one in masker.find(text):
+        byte += len(text[char : one.start].encode("utf-8", "surrogateescape"))
+        length = len(text[one.start : one.end].encode("utf-8", "surrogateescape"))
+        found.append(Place(byte, length, one.rule))
+        char, byte = one.end, byte + length
+    return found
+
+
 def _in_text(data: bytes, start: int, masker: Masker) -> Iterator[Place]:
     known = decoded(data)
     for one in masker.find(known.text):

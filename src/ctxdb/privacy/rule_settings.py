@@ -42,6 +42,11 @@ def masker_of(settings: Mapping[str, Any]) -> Masker | None:
     return _masker(_own(settings), tuple(settings.get("redact.off") or ()))
 
 
+def archive_masker_of(settings: Mapping[str, Any]) -> Masker | None:
+    """What masks in the archive; None if it keeps the exact bytes. Raises ConfigError."""
+    return masker_of(settings) if settings.get("redact.archive") else None
+
+
 def all_rules(settings: Mapping[str, Any]) -> list[Rule]:
     """The rules of ctxdb and those of the user, on or off. Raises ConfigError."""
     return _all_rules(_own(settings))

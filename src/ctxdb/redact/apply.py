@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.claude.tools import input_fields, target_of
+from ctxdb.formatting import counted
 from ctxdb.ingest.reread import line_at
 from ctxdb.privacy.json_bytes import joined
 from ctxdb.redact.scan import secrets_in
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from ctxdb.files.identity import Opener
     from ctxdb.privacy.masking import Masker
     from ctxdb.progress import Progress
+    from ctxdb.redact.archived import ArchiveMasked
 
 # The lines that a changed row is from: (file, byte_start, byte_length), copies too.
 _LINES = {
@@ -68,6 +70,7 @@ class Applied:
     rows: int = 0
     sessions: int = 0
     is_erased: bool = True
+    in_archive: ArchiveMasked | None = None  # None: the archive keeps the exact bytes
 
     def as_dict(self) -> Mapping[str, object]:
         """As data with stable names."""
@@ -76,6 +79,7 @@ class Applied:
             "rows": self.rows,
             "sessions": self.sessions,
             "erased": self.is_erased,
+            "archive": None if self.in_archive is None else asdict(self.in_archive),
         }
 
     def lines(self) -> Iterator[str]:
@@ -86,6 +90,13 @@ class Applied:
             yield "Nothing to mask."
         else:
             yield f"Masked in {self.rows:,} rows of {self.sessions:,} sessions."
+        if self.in_archive is not None:
+            secrets = counted(self.in_archive.secrets, "secret")
+            files = counted(self.in_archive.files, "file")
+            yield f"In the archive: {secrets} overwritten with * in {files}."
+            yield from self.in_archive.problems
+            if not self.in_archive.is_erased:
+                yield "In the archive not yet erased: another program reads it. Run this again."
         if not self.is_erased:
             yield "Masked, not yet erased: another program has the database open. The next sync"
             yield "erases the old text; close that program first."

@@ -32,6 +32,7 @@ class Scan:
     places: dict[Group, int] = field(default_factory=dict)
     secrets: dict[Group, set[bytes]] = field(default_factory=dict)  # digests, to count them once
     masked: dict[str, int] = field(default_factory=dict)  # in the transcripts, by rule
+    in_archive: dict[str, int] | None = None  # by rule; None: it keeps the exact bytes
 
     @property
     def found(self) -> int:
@@ -51,6 +52,7 @@ class Scan:
                 for group, places in self._sorted()
             ],
             "masked": dict(sorted(self.masked.items())),
+            "archive": self.in_archive,
         }
 
     def lines(self) -> Iterator[str]:
@@ -65,6 +67,9 @@ class Scan:
             yield f"{_counted(self.found, 'secret')} in clear; `ctxdb redact --apply` masks them."
         else:
             yield "No rule finds anything in the database."
+        if self.in_archive is not None:
+            secrets = _counted(sum(self.in_archive.values()), "secret")
+            yield f"{secrets} in clear in the archive."
         if self.masked:
             total = sum(self.masked.values())
             yield f"{total:,} were masked as they were read."

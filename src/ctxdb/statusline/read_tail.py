@@ -73,6 +73,7 @@ def root_of(config: Config, path: str) -> str | None:
 def read_tail(config: Config, path: str) -> None:
     """Read what is new in one transcript. Raises LockHeld if another process writes."""
     from ctxdb.daemon.slice import Limits, Slice
+    from ctxdb.ingest.masked_line import stars_beside
     from ctxdb.privacy.rule_settings import masker_of
     from ctxdb.store.connection import open_writer
     from ctxdb.store.version import is_current
@@ -86,10 +87,10 @@ def read_tail(config: Config, path: str) -> None:
     ):
         if not is_current(conn):
             return  # a sync brings it to this version
-        masker = masker_of(config.settings)
+        masker, stars = masker_of(config.settings), stars_beside(config.db_path)
         read = 0
         while read < MOST_BYTES:
-            part = Slice(conn, Limits(), masker)
+            part = Slice(conn, Limits(), masker, stars)
             read += part.take([_found(path, root)]).bytes_read
             if not part.unfinished:
                 return

@@ -153,6 +153,12 @@ def _read_error(path: Path, error: sqlite3.Error) -> CtxdbError:
     return CtxdbError(f"{path}: {text}")
 
 
+def path_of(conn: sqlite3.Connection) -> Path:
+    """The file of a connection; of a database in memory, a path without a name."""
+    (file,) = conn.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()
+    return Path(file or "")
+
+
 @contextmanager
 def naming_damage(path: Path) -> Iterator[None]:
     """Add the file's name, and what to do, to what SQLite says about a damaged file."""

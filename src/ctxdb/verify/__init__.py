@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ctxdb.claude.layout import is_transcript
 from ctxdb.files.walk import scan, text_of
 from ctxdb.ingest.gate import without_kept_out
-from ctxdb.ingest.masked_line import reading_of
+from ctxdb.ingest.masked_line import reading_of, stars_beside
 from ctxdb.privacy.rule_settings import masker_of
 from ctxdb.progress import NullProgress
 from ctxdb.redact.scan import scan as find_secrets
@@ -61,7 +61,7 @@ def verify(
             conn.execute("ATTACH ? AS second", (f"{second.as_uri()}?mode=ro",))
         conn.execute("BEGIN")
         report = VerifyReport()
-        reading = reading_of(conn, masker_of(config.settings))
+        reading = reading_of(conn, masker_of(config.settings), stars_beside(config.db_path))
         roots = config.roots if only_roots else None
         read = check_all_lines(conn, roots, report, progress, reading)
         check_side_files(conn, report, reading)

@@ -19,6 +19,8 @@ from ctxdb.files.parse import Bad, parse
 from ctxdb.files.tail import read_block
 from ctxdb.files.walk import numbers_of, pack
 from ctxdb.ingest.gate import HistoryGate
+from ctxdb.ingest.history_file import with_marks
+from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.saved_output_files import packed_output, read_outputs
 from ctxdb.ingest.side_files import MAX_FILE_BYTES, content_of
 from ctxdb.privacy.masked_form import is_masked_form
@@ -32,9 +34,6 @@ from ctxdb.store.insert import load
 from ctxdb.store.lookup import first_column
 
 if TYPE_CHECKING:
-    from ctxdb.ingest.masked_line import Reading
-    from ctxdb.privacy.digests import Digest
-    from ctxdb.privacy.masking import Masker
     from ctxdb.verify.differences import VerifyReport
 
 # What is told by files and follows from nothing else.
@@ -60,9 +59,9 @@ def check_side_files(conn: sqlite3.Connection, report: VerifyReport, reading: Re
             if pack(numbers_of(os.fstat(fd))) != file.stat:
                 continue
             if file.kind == HISTORY:
-                same = _is_same_history(conn, fd, file, reading.digest)
+                same = _is_same_history(conn, fd, file, reading)
             else:
-                same = _is_same(fd, file, reading.masker)
+                same = _is_same(fd, file, reading)
         except OSError:
             continue
         finally:
@@ -72,21 +71,26 @@ def check_side_files(conn: sqlite3.Connection, report: VerifyReport, reading: Re
             report.differ(f"{file.path}: what was read of it differs")
 
 
-def _is_same(fd: int, file: SideFile, masker: Masker | None) -> bool:
+def _is_same(fd: int, file: SideFile, reading: Reading) -> bool:
     if file.content is None or file.state != "ok":
         return True  # what was read of an earlier one stays
+    path, masker = file.path_bytes or file.path, reading.masker
     if file.kind == RESULT:
         if not isinstance(file.content, bytes):
             return False
-        stored, clear = unpack(file.content), unpack(packed_output(fd, None))
+        stored, clear = (
+            unpack(file.content),
+            unpack(packed_output(fd, reading._replace(masker=None), path)),
+        )
         return stored == clear or is_masked_form(stored, clear, masker)
     stored = str(file.content)
-    clear = content_of(file.kind, pread(fd, MAX_FILE_BYTES, 0), None)
+    clear = content_of(file.kind, reading.marked(path, pread(fd, MAX_FILE_BYTES, 0)), None)
     return stored == clear or is_masked_form(stored, clear, masker)
 
 
-def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile, digest: Digest) -> bool:
+def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile, reading: Reading) -> bool:
     """Whether each complete line has its row."""
+    stars = reading.stars_in(file.path_bytes or file.path)
     gate = HistoryGate(conn)
     known = {start: (hashed, nth) for start, hashed, nth in conn.execute(_PLACES, (file.id,))}
     before: Counter[int] = Counter()
@@ -95,7 +99,8 @@ def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile, digest: 
         block = read_block(fd, offset)
         if block.is_empty:
             return False
-        for start, _, data in block.lines:
+        for start, size, raw in block.lines:
+            data, known_by = with_marks(stars, start, size, raw)
             found = parse(data)
             if found is None or isinstance(found, Bad):
                 continue
@@ -103,7 +108,7 @@ def _is_same_history(conn: sqlite3.Connection, fd: int, file: SideFile, digest: 
                 typed, line = typed_line(entry), data[within : within + length]
                 if typed is None:
                     continue
-                hashed = digest(line)
+                hashed = reading.digest(line) if known_by is None else known_by
                 row = known.pop(start + within, None)
                 if row is None and gate.keeps_out(typed, line):
                     continue
@@ -136,4 +141,4 @@ def settle_side_files(second: sqlite3.Connection) -> None:
         # Only those that were read by the first: the files themselves are not opened.
         known = set(first_column(second.execute("SELECT path FROM _side_files")))
         outputs = [one for one in waiting_outputs(second) if one.path in known]
-        read_outputs(second, outputs, "", [], None, may_read=False)
+        read_outputs(second, outputs, "", [], Reading(), may_read=False)
