@@ -272,7 +272,7 @@ def _append(
     stars = load_stars(batch.conn, known.id) if at else NO_STARS
     while data := pread(fd, FRAME_BYTES, at):
         is_last = len(data) < FRAME_BYTES
-        data = complete(source, fd, at, data, takes_all=takes_all)
+        data = complete(source, fd, at, data, is_last=is_last, takes_all=takes_all)
         if data:
             data, found = without_secrets(source, fd, at, data)
             if found.places:

@@ -34,22 +34,26 @@ def project_of(source: Source) -> str:
     return store_path(os.path.join(source.root, first) if rest else source.root)[0]
 
 
-def complete(source: Source, fd: int, at: int, data: bytes, *, takes_all: bool) -> bytes:
-    """What is taken of the bytes at a place, of which `data` is at most a frame."""
+def complete(
+    source: Source, fd: int, at: int, data: bytes, *, is_last: bool, takes_all: bool
+) -> bytes:
+    """What is taken of the bytes at a place, of which `data` is a frame, or the last of them."""
     if source.is_left_out is not None:
         return _whole_lines(fd, at, data)
     if source.find_secrets is not None:
-        return _searchable(fd, at, data, source, takes_all=takes_all)
-    if len(data) < FRAME_BYTES and not takes_all:
+        return _searchable(source, fd, at, data, is_last=is_last, takes_all=takes_all)
+    if is_last and not takes_all:
         return data[: data.rfind(b"\n") + 1]
     return data
 
 
-def _searchable(fd: int, at: int, data: bytes, source: Source, *, takes_all: bool) -> bytes:
+def _searchable(
+    source: Source, fd: int, at: int, data: bytes, *, is_last: bool, takes_all: bool
+) -> bytes:
     """The bytes at a place that can be searched for secrets: complete lines, or all of a file."""
     if source.kind not in GROW_BY_LINES:
         return pread(fd, LONGEST_LINE_BYTES, at)
-    if len(data) < FRAME_BYTES:
+    if is_last:
         return data if takes_all else data[: data.rfind(b"\n") + 1]
     lines = _whole_lines(fd, at, data)
     if lines:
