@@ -11,17 +11,27 @@ import pytest
 
 from ctxdb.errors import ConfigError, UsageError
 from ctxdb.files.identity import open_regular
+from ctxdb.ingest.sync import sync
 from ctxdb.privacy.masking import Masker
 from ctxdb.privacy.rule_settings import BadPattern, check_pattern, masker_of
 from ctxdb.privacy.secret_rules import RULES
 from ctxdb.progress import NullProgress
+from ctxdb.rebuild.rebuild import rebuild
 from ctxdb.redact.apply import Applied, apply
 from ctxdb.redact.chosen import chosen_text, is_free_text
 from ctxdb.redact.scan import scan
 from ctxdb.settings import DEFAULTS
 from ctxdb.store.connection import open_writer
 from kill_lab import EVERY_20TH, Saved, failures, kills
-from secret_lab import SecretLab, entry, plant, secret_of, session_of
+from secret_lab import (
+    SecretLab,
+    entry,
+    lines_with,
+    plant,
+    put_beside,
+    secret_of,
+    session_of,
+)
 from snapshot import content, differences
 from world import run_python
 
@@ -259,3 +269,42 @@ def test_case_100_a_failing_write_of_redact_loses_nothing(lab: SecretLab, every:
         mask(lab)
         lab.sync()
         assert lab.holds([TOKEN]) == set()
+
+
+@pytest.mark.parametrize("are_sources_gone", [False, True])
+def test_a_rebuild_does_not_bring_back_what_was_chosen(
+    lab: SecretLab, are_sources_gone: bool
+) -> None:
+    word = "hunter2xyz"
+    session = session_of(1)
+    lines = [line for line in lines_with(word, session) if b"somethingNew" not in line]  # a key
+    lab.put(f"projects/-work-tides/{session}.jsonl", b"".join(lines))
+    put_beside(lab, session, word)
+    typed = {"display": f"typed {word}", "timestamp": 1756029600000, "project": "/work/tides"}
+    lab.put("history.jsonl", json.dumps(typed) + "\n")
+    config = lab.config()._replace(archive=True)
+    sync(config, progress=NullProgress())
+    mask(lab, "hunter2[a-z]+")
+    assert lab.holds([word]) == set()
+    if are_sources_gone:
+        for path in lab.folder.rglob("*"):
+            if path.is_file() and lab.db.parent not in path.parents:
+                path.unlink()
+        sync(config, progress=NullProgress())
+    said = [
+        "SELECT uuid, text, thinking FROM messages ORDER BY 1",
+        "SELECT tool_use_id, input, result_text FROM tool_uses ORDER BY 1",
+        "SELECT prompt FROM history",
+        "SELECT subject FROM todos ORDER BY 1",
+        "SELECT text FROM plans ORDER BY 1",
+        "SELECT description FROM agents ORDER BY 1",
+        "SELECT excerpt FROM ingest_errors ORDER BY 1",
+    ]
+    before = [lab.ask(sql) for sql in said]
+    done = rebuild(config, NullProgress())
+    assert done.carried_sessions == 0
+    lab.db.with_name("ctxdb.db.before-rebuild").unlink(missing_ok=True)
+    assert lab.holds([word]) == set()
+    assert [lab.ask(sql) for sql in said] == before
+    lab.sound()
+    assert lab.verify().shown == []

@@ -69,7 +69,7 @@ def read_chunk(
     """
     chunk = Chunk(offset, offset, 0, stat_of(fd), b"", at_end=False)
     records: list[Record] = []
-    secrets = Secrets(reading, place.masked, place.path)
+    secrets = Secrets(reading, place.masked, place.path, fd)
     lines = _Lines(chunk, records, secrets, reading, place.agent_id is not None)
     want = CHUNK_BYTES if want_bytes is None else want_bytes
     while chunk.end - offset < want and chunk.lines < CHUNK_LINES:
@@ -153,12 +153,13 @@ class _Lines(NamedTuple):
             chunk.counts["", "", "bad", parsed.reason] += 1
             excerpt = self.secrets.excerpt(data, start)
             chunk.errors.append(LineError(start, length - 1, parsed.reason, excerpt))
+            chunk.masked += self.secrets.masked_before(start, length)
             return
         self.secrets.know_again(start, length, data, found)
         chunk.masked += (place.moved(start) for place in places)
         note = parsed.note
         if note:
-            excerpt = self.secrets.excerpt(covered, start)
+            excerpt = self.secrets.excerpt(covered)
             chunk.errors.append(LineError(start, length - 1, note, excerpt))
         # The line counts once, as what is stored of it.
         counted = next((r for r in found if not isinstance(r, Skip)), next(iter(found)))

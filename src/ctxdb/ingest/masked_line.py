@@ -39,6 +39,7 @@ EXCERPT_BYTES = 200
 EXCERPT_SEARCHED = 64 << 10  # a secret that begins in the excerpt may be this long
 SHIPPED = Masker()
 StarsOf = Callable[[str | bytes], Stars]  # by the path of a file
+PlacesBefore = Callable[[str | bytes, int], tuple[Place, ...]]  # by the path of an open file
 
 
 class Reading(NamedTuple):
@@ -48,6 +49,7 @@ class Reading(NamedTuple):
     digest: Digest = UNKEYED
     opener: Opener = open_regular  # of the files
     stars: StarsOf | None = None  # what is overwritten in a file; None: nothing in any
+    before: PlacesBefore | None = None  # what to mask besides what the rules find
 
     def stars_in(self, path: str | bytes) -> Stars:
         """What is overwritten in a file."""
@@ -91,17 +93,26 @@ class Secrets:
     """Finds what to mask in the lines of one file."""
 
     def __init__(
-        self, reading: Reading, recorded: Sequence[Place] | None, path: str | bytes = ""
+        self,
+        reading: Reading,
+        recorded: Sequence[Place] | None,
+        path: str | bytes = "",
+        fd: int | None = None,
     ) -> None:
         self.masker = reading.masker
         self.stars = reading.stars_in(path)
+        # What is masked besides what the rules find.
+        self.before: tuple[Place, ...] = ()
+        if reading.before is not None and path and fd is not None:
+            self.before = reading.before(path, fd)
         self.recorded = recorded  # what was masked when the file was read; None: the rules say it
-        self.starts = [place.start for place in recorded or ()]
 
     def in_line(self, start: int, length: int, data: bytes, entry: Any = None) -> list[Place]:
         """What to mask in a line, counted from its start. Its length is with its newline."""
         if self.stars.places and (stars := self.stars.in_line(start, length - 1, data)):
             return joined(stars, self._in_line(start, length, data, entry))
+        if self.before and (before := _places_between(self.before, start, length)):
+            return joined(before, self._in_line(start, length, data, entry))
         return self._in_line(start, length, data, entry)
 
     def know_again(self, start: int, length: int, data: bytes, records: Sequence[Record]) -> None:
@@ -119,7 +130,7 @@ class Secrets:
 
     def _in_line(self, start: int, length: int, data: bytes, entry: Any) -> list[Place]:
         if self.recorded is not None:
-            return self._recorded(start, length) if self.starts else []
+            return _places_between(self.recorded, start, length) if self.recorded else []
         masker = self.masker
         if masker is None:
             return []
@@ -131,15 +142,28 @@ class Secrets:
         masker = masker.suspects(data)
         return places_in(data, masker) if masker is not None else []
 
-    def excerpt(self, data: bytes, start: int) -> str:
-        """The first bytes of a line, as text that is safe on a terminal."""
+    def excerpt(self, data: bytes, start: int | None = None) -> str:
+        """The first bytes of a line, as text that is safe on a terminal.
+
+        With its start in the file, what is known to be masked in it is masked too.
+        """
         data = data[: EXCERPT_BYTES + EXCERPT_SEARCHED]
         places = [] if self.masker is None else places_in_text(data, self.masker)
-        return excerpt(cover(data, joined(self.stars.in_line(start, len(data), data), places)))
+        if start is not None:
+            known = _places_between(self.before or self.recorded or (), start, len(data))
+            places = joined(joined(self.stars.in_line(start, len(data), data), known), places)
+        return excerpt(cover(data, places))
 
-    def _recorded(self, start: int, length: int) -> list[Place]:
-        first, last = bisect_left(self.starts, start), bisect_left(self.starts, start + length)
-        return [place.moved(-start) for place in (self.recorded or ())[first:last]]
+    def masked_before(self, start: int, length: int) -> list[Place]:
+        """What was masked in a line besides what the rules find, by bytes of the file."""
+        return [one.moved(start) for one in _places_between(self.before, start, length)]
+
+
+def _places_between(places: Sequence[Place], start: int, length: int) -> list[Place]:
+    """Those of a line, counted from its start."""
+    first = bisect_left(places, start, key=lambda place: place.start)
+    last = bisect_left(places, start + length, key=lambda place: place.start)
+    return [place.moved(-start) for place in places[first:last]]
 
 
 def _suspects_in(masker: Masker, entry: Any) -> Masker | None:

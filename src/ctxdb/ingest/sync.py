@@ -17,7 +17,7 @@ from ctxdb.ingest.first_sync import build, remove_unfinished
 from ctxdb.ingest.from_archive import note_archive, read_lacking
 from ctxdb.ingest.gate import set_patterns
 from ctxdb.ingest.huge_line import read_announced
-from ctxdb.ingest.masked_line import Reading, reading_of, stars_beside
+from ctxdb.ingest.masked_line import PlacesBefore, Reading, reading_of, stars_beside
 from ctxdb.ingest.old_database import replace_old
 from ctxdb.ingest.plan import utc_now
 from ctxdb.ingest.run import Policy, read_found_files, start_readers
@@ -99,11 +99,13 @@ def read_new_lines(
     *,
     roots: Sequence[str] | None = None,
     busy: float = BUSY_SECONDS,
+    before: PlacesBefore | None = None,
 ) -> SyncReport:
     """Bring one database up to date; it is made if it is not there.
 
     `path` is the database of the configuration, or a file that will take its place. Whatever it
-    lacks is read from the archive of the configured database.
+    lacks is read from the archive of the configured database. What was masked `before` is masked
+    again.
     """
     began = time.monotonic()
     is_new = not path.exists()
@@ -124,7 +126,7 @@ def read_new_lines(
         if path == config.db_path and is_unfinished(conn):
             waits_for = erase(path, conn, utc_now()).waits_for
         found = scan(roots, is_transcript, load_stats(conn))
-        reading = reading_of(conn, masker, stars_beside(config.db_path))
+        reading = reading_of(conn, masker, stars_beside(config.db_path))._replace(before=before)
         report = read_found_files(conn, found, POLICY, progress, reading)
         beside = read_side_files(conn, config.claude_dirs, utc_now(), reading)
         report.side_files = beside.read

@@ -1,4 +1,7 @@
-"""Carries over what was read of files beside the transcripts, where no bytes of them are left."""
+"""Carries over what was read of files beside the transcripts, where it cannot be read again.
+
+No bytes of them are left, or a text in them was masked that no rule finds.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from pathlib import Path
 
 from ctxdb.archive.opening import archived_sizes
 from ctxdb.claude.side_contents import HISTORY
+from ctxdb.files.walk import numbers_of, pack
+from ctxdb.rebuild.chosen_before import is_chosen_in
 from ctxdb.side_rows import HistoryLine, SideFile
 from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert, last_id, load
@@ -19,11 +24,23 @@ def carry_side_files(old: sqlite3.Connection, new: sqlite3.Connection, db_path: 
     archived = archived_sizes(db_path)
     for file in load(old, SideFile, ""):
         where = file.path_bytes or file.path
-        if file.kind == HISTORY or file.content is None or file.path in archived:
+        if file.kind == HISTORY or file.content is None:
             continue
-        if not os.path.lexists(where):
+        is_chosen = is_chosen_in(file.content)
+        if os.path.lexists(where):
+            if is_chosen and _looks_the_same(file):
+                file.id = None
+                save_side_file(new, file)
+        elif is_chosen or file.path not in archived:
             file.id, file.state, file.stat = None, "missing", None
             save_side_file(new, file)
+
+
+def _looks_the_same(file: SideFile) -> bool:
+    try:
+        return file.stat == pack(numbers_of(os.lstat(file.path_bytes or file.path)))
+    except OSError:
+        return False
 
 
 def carry_history(old: sqlite3.Connection, new: sqlite3.Connection) -> int:

@@ -24,6 +24,7 @@ from ctxdb.lock import WriterLock, refuse_unsafe
 from ctxdb.rebuild.carry import carry_sessions
 from ctxdb.rebuild.carry_beside import carry_history, carry_side_files
 from ctxdb.rebuild.changes import find_changes
+from ctxdb.rebuild.chosen_before import ChosenBefore, keep_chosen_rows
 from ctxdb.rebuild.lost import files_gone, not_derived
 from ctxdb.rebuild.report import RebuildReport
 from ctxdb.rebuild.salvage import salvage
@@ -41,6 +42,7 @@ from ctxdb.store.connection import (
     refuse_foreign,
     write_transaction,
 )
+from ctxdb.store.erase import erase
 from ctxdb.store.integrity import find_damage
 from ctxdb.store.kept import keep_own_tables, keep_rows
 from ctxdb.store.schema import is_outdated, prepare, refuse_newer
@@ -174,7 +176,8 @@ def _fill(
                 [(one, utc_now(), meanings_of(old)) for one in sorted(sessions)],
             )
             carry_side_files(old, conn, config.db_path)
-    done = read_new_lines(config, new, progress, roots=_all_roots(old, config))
+    roots, before = _all_roots(old, config), ChosenBefore(old)
+    done = read_new_lines(config, new, progress, roots=roots, before=before)
     report.lines_read = done.lines_read
     report.from_archive = done.from_archive
     report.problems = done.problems
@@ -211,8 +214,11 @@ def _finish(old: sqlite3.Connection, new: sqlite3.Connection, report: RebuildRep
             ),
         )
         report.carried_history = carry_history(old, new)
+        chosen = keep_chosen_rows(old, new)
         keep_own_tables(old, new)
     settle_side_files(new)
+    if chosen:  # for a moment they were in the new file as they are
+        erase(new)
     (report.transcripts,) = new.execute(
         'SELECT count(*) FROM source_files WHERE "offset" > 0'
     ).fetchone()

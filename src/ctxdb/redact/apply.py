@@ -14,9 +14,10 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.claude.tools import input_fields, target_of
+from ctxdb.files.parse import parse_plain
 from ctxdb.formatting import counted
 from ctxdb.ingest.reread import line_at
-from ctxdb.privacy.json_bytes import joined
+from ctxdb.privacy.json_bytes import joined, places_in_text
 from ctxdb.redact.scan import secrets_in
 from ctxdb.redact.texts import Column, columns, masked_value, places_in_line
 from ctxdb.rules.history import text_hash
@@ -52,6 +53,8 @@ _LINES = {
     "events": "SELECT source_file_id, byte_start, byte_length FROM events WHERE id IN ids"
     " UNION SELECT source_file_id, byte_start, byte_length FROM _event_copies"
     "  WHERE event_id IN ids",
+    "ingest_errors": "SELECT source_file_id, byte_start, byte_length FROM ingest_errors"
+    " WHERE id IN ids",
 }
 _MOST_EQUAL = 10_000  # rows that differ only in a secret where only one may be
 
@@ -196,6 +199,8 @@ class _Masking:
             return
         before = load_places(self.conn, line.file_id, line.start, line.start + line.length)
         places = places_in_line(data, self.masker)
+        if parse_plain(data) is None:  # what is shown of it may be any part of the line
+            places = joined(places, places_in_text(data, self.masker))
         found = [place.moved(line.start) for place in places]
         add_places(self.conn, line.file_id, joined(before, found))
 
