@@ -228,6 +228,58 @@ def test_the_archive_of_a_forgotten_session_has_no_trace_in_its_log(private: Hom
         assert not side.exists() or side.stat().st_size == 0
 
 
+# -- backups ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_backups_that_hold_a_session_are_named_and_the_next_backup_drops_it(
+    private: Home, tmp_path: Path, is_sealed: bool
+) -> None:
+    if is_sealed:
+        private.must("archive", "add")
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        private.must("backup", folder)
+        assert found_in(folder, WORD)
+    told = json.loads(private.must("forget", "--session", PRIVATE, "--yes", "--json").stdout)
+    assert sorted(told["backups"]) == [str(first), str(second)]
+    private.must("backup", first)
+    assert found_in(first, WORD, PRIVATE) == []
+    private.must("backup", "--verify", first)
+    assert found_in(second, WORD)  # until its next backup
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_restoring_an_old_backup_does_not_bring_a_forgotten_session_back(
+    private: Home, tmp_path: Path, is_sealed: bool
+) -> None:
+    if is_sealed:
+        private.must("archive", "add")
+    folder = tmp_path / "backup"
+    private.must("backup", folder)
+    private.must("forget", "--session", PRIVATE, "--yes")
+    done = private.must("backup", "--restore", folder)
+    assert "1 session of the backup, as you had it in the database before" in done.stdout
+    must_be_gone(private)
+    private.must("sync")
+    private.must("rebuild")
+    must_be_gone(private)
+    assert len(json.loads(private.must("forget", "--list", "--json").stdout)) == 1
+
+
+def test_a_restore_without_a_database_says_that_forgotten_sessions_may_be_back(
+    private: Home, tmp_path: Path
+) -> None:
+    folder = tmp_path / "backup"
+    private.must("backup", folder)
+    private.must("forget", "--session", PRIVATE, "--yes")
+    for path in private.db.parent.iterdir():
+        path.unlink()
+    done = private.must("backup", "--restore", folder)
+    assert "all 2 sessions of it are back" in done.stdout
+    assert private.sessions() == [OTHER, PRIVATE]
+
+
 # -- killed, or failing ----------------------------------------------------------------------------
 
 

@@ -1,4 +1,7 @@
-"""Putting a backup in the place of the database; what is there now is moved aside, not deleted."""
+"""Putting a backup in the place of the database; what is there now is moved aside, not deleted.
+
+What was forgotten since the backup was made stays forgotten: the present database tells it.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctxdb.archive.archive_file import archive_path
+from ctxdb.archive.opening import newest_opener
 from ctxdb.backup.check import check_backup
 from ctxdb.backup.folder import ARCHIVE_NAME, private_file, sync_folder
 from ctxdb.errors import BackupError, CtxdbError
+from ctxdb.forget.remove import remove_sessions
+from ctxdb.formatting import counted
+from ctxdb.ingest.erasing import erase
 from ctxdb.ingest.from_archive import look_at_archive_again
+from ctxdb.ingest.plan import utc_now
 from ctxdb.lock import WriterLock, refuse_unsafe
-from ctxdb.progress import human_bytes
-from ctxdb.store.connection import SIDE_FILES, remove_log
+from ctxdb.progress import NullProgress, human_bytes
+from ctxdb.store.connection import (
+    SIDE_FILES,
+    open_old,
+    open_writer,
+    remove_log,
+    write_transaction,
+)
 from ctxdb.store.known_backups import DATABASE_NAME
+from ctxdb.store.schema import prepare
+from ctxdb.store.tombstones import Kept, Tombstones, give_kept, read_kept
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
@@ -38,6 +54,8 @@ class PutBack:
     sessions: int
     moved_to: str | None = None  # folder with what was there before
     moved: list[str] = field(default_factory=list)
+    still_forgotten: int = 0  # sessions of the backup that were forgotten later
+    problems: list[str] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, object]:
         """Stable names for programs."""
@@ -48,6 +66,10 @@ class PutBack:
         yield f"Restored     {self.database}, as of {self.made_at}: {self.sessions:,} sessions"
         if self.moved_to:
             yield f"Moved aside  {', '.join(self.moved)} to {self.moved_to}"
+        if self.still_forgotten:
+            sessions = counted(self.still_forgotten, "session")
+            yield f"Forgotten    {sessions} of the backup, as you had it in the database before"
+        yield from (f"Note         {problem}" for problem in self.problems)
         yield "Next         `ctxdb sync` reads what has come since"
 
 
@@ -64,6 +86,7 @@ def put_back(folder: Path, db_path: Path, stamp: str, progress: Progress) -> Put
     if (folder / ARCHIVE_NAME).exists():
         names[ARCHIVE_NAME] = archive_path(db_path)
     with WriterLock(db_path):
+        kept = _kept_of(db_path, done)
         _need_space(folder, names, db_path.parent)
         for target in names.values():
             refuse_unsafe(target)
@@ -71,11 +94,15 @@ def put_back(folder: Path, db_path: Path, stamp: str, progress: Progress) -> Put
             for name, target in names.items():
                 _copy(folder / name, _aside(target), progress)
             _compare_again(_aside(db_path))
+            if kept is not None and kept.key is not None:
+                _forget_again(_aside(db_path), folder, kept, done)
             _move_away([*names.values()], db_path, stamp, done)
             # The archive first: a database without it would look as if nothing was archived.
             for target in reversed(names.values()):
                 _aside(target).replace(target)
             sync_folder(db_path.parent)
+            if done.still_forgotten:
+                _erase(db_path, done)
         except OSError as e:
             raise BackupError(_why(e, done)) from e
         finally:
@@ -120,6 +147,50 @@ def _compare_again(path: Path) -> None:
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
         look_at_archive_again(conn)
+
+
+def _kept_of(db_path: Path, done: PutBack) -> Kept | None:
+    """What the present database keeps out; None if that is not known."""
+    if not db_path.exists():
+        why = "there was no database to tell what was forgotten after the backup was made"
+        done.problems.append(f"{why}: all {counted(done.sessions, 'session')} of it are back")
+        return None
+    try:
+        with closing(open_old(db_path)) as conn:
+            return read_kept(conn)
+    except (sqlite3.Error, CtxdbError):
+        why = "the database that was there cannot be read"
+        done.problems.append(f"{why}: sessions that you forgot since the backup are back")
+        return None
+
+
+def _forget_again(path: Path, folder: Path, kept: Kept, done: PutBack) -> None:
+    """Remove from the copy what was forgotten later, before it gets its name."""
+    with closing(open_writer(path)) as conn:
+        prepare(conn, path)
+        with write_transaction(conn):
+            is_given = give_kept(conn, kept)
+        if not is_given:
+            why = "the backup is of another database, with its own list of forgotten sessions"
+            done.problems.append(f"{why}: check `ctxdb forget --list`")
+            return
+        known = Tombstones(conn)
+        ids = [one for (one,) in conn.execute("SELECT id FROM sessions")]
+        doomed = [one for one in ids if known.is_forgotten(one)]
+        if doomed:
+            # Transcripts that linked sessions are read again from may be in the backup only.
+            with closing(newest_opener(folder / DATABASE_NAME)) as opener:
+                remove_sessions(conn, doomed, utc_now(), NullProgress(), opener)
+        done.still_forgotten = len(doomed)
+        done.sessions -= len(doomed)
+        conn.execute("PRAGMA journal_mode = DELETE").fetchone()  # a log would be left behind
+
+
+def _erase(db_path: Path, done: PutBack) -> None:
+    """Erase the bytes of forgotten sessions; a sync does it if this cannot."""
+    with closing(open_writer(db_path)) as conn:
+        erased = erase(db_path, conn, utc_now())
+    done.problems += (f"not yet erased, the next sync does it: {one}" for one in erased.waits_for)
 
 
 def _move_away(targets: list[Path], db_path: Path, stamp: str, done: PutBack) -> None:

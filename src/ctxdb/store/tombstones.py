@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from ctxdb.store.keys import key_of
 
@@ -109,6 +111,49 @@ class Tombstones:
         except sqlite3.OperationalError as e:
             if e.sqlite_errorcode & 0xFF != sqlite3.SQLITE_READONLY:
                 raise
+
+
+class Kept(NamedTuple):
+    """The tombstones of a database that another one takes the place of."""
+
+    key: str | None  # as text; None if nothing was ever kept out
+    rows: dict[str, list[tuple[Any, ...]]]  # by table
+
+    @property
+    def forgotten(self) -> int:
+        """How many sessions were forgotten."""
+        return sum(kind == SESSION for _, kind, *_ in self.rows.get("_forgotten", ()))
+
+
+def read_kept(conn: sqlite3.Connection) -> Kept:
+    """The tombstones of a database, of any version that has them."""
+    rows: dict[str, list[tuple[Any, ...]]] = {}
+    for table in TABLES:
+        with suppress(sqlite3.OperationalError):  # of an earlier version
+            rows[table] = conn.execute(f"SELECT * FROM {table}").fetchall()
+    key = conn.execute("SELECT value FROM _meta WHERE key = ?", (f"key {KEY}",)).fetchone()
+    (found,) = key or (None,)
+    return Kept(found, rows)
+
+
+def give_kept(conn: sqlite3.Connection, kept: Kept) -> bool:
+    """Add tombstones, in the caller's transaction; what they name is to be erased again.
+
+    False if this database has tombstones with another key: hashes of both cannot be compared.
+    """
+    if kept.key is None:
+        return True
+    own = read_kept(conn)
+    if own.key is not None and own.key != kept.key and any(own.rows.values()):
+        return False
+    conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, ?)", (f"key {KEY}", kept.key))
+    for table, rows in kept.rows.items():
+        width = len(conn.execute(f"PRAGMA table_info({table})").fetchall())
+        fitting = [row for row in rows if len(row) == width]
+        places = ", ".join("?" * width)
+        conn.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", fitting)
+    conn.execute("UPDATE _forgotten SET erased_at = NULL")
+    return True
 
 
 def copy_tombstones(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
