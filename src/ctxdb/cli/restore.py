@@ -15,6 +15,7 @@ from ctxdb.output import note, say
 if TYPE_CHECKING:
     import sqlite3
 
+    from ctxdb.archive.restore import Restored
     from ctxdb.config import Config
 
 
@@ -44,6 +45,9 @@ def restore(
     list_all: Annotated[
         bool, Option("--list", help="List the sessions that only the archive has.")
     ] = False,
+    restore_all: Annotated[
+        bool, Option("--all", help="Restore every archived file that is gone, of all sessions.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Put a deleted session back where Claude Code looks for it.
@@ -58,6 +62,7 @@ def restore(
       ctxdb restore --list
       ctxdb restore 8e52
       ctxdb restore 8e52 --to /tmp/old
+      ctxdb restore --all --to /tmp/old
     """
     from ctxdb.archive.archive_file import archive_path, open_archive_to_read
     from ctxdb.store.connection import open_reader
@@ -70,6 +75,11 @@ def restore(
     with closing(archive), closing(open_reader(config.db_path)) as conn:
         if list_all:
             _list(archive, conn, as_json=as_json)
+            return
+        if restore_all:
+            if session or generation is not None:
+                raise UsageError("--all is for all sessions; leave out SESSION and --generation")
+            _restore_all(archive, to, as_json=as_json)
             return
         if not session:
             raise UsageError("which session? `ctxdb restore --list` lists those to restore")
@@ -106,6 +116,38 @@ def _list(archive: sqlite3.Connection, conn: sqlite3.Connection, *, as_json: boo
         note("Every archived session still has its transcript.")
 
 
+def _restore_all(archive: sqlite3.Connection, to: Path | None, *, as_json: bool) -> None:
+    from ctxdb.archive.read import generations
+    from ctxdb.archive.restore import place_below
+    from ctxdb.archive.restore import restore as put_back
+
+    newest = {file.path: file for file in generations(archive)}
+    files = [one for one in newest.values() if to is not None or not Path(one.open_path).exists()]
+    done = put_back(archive, place_below(files, None if to is None else str(Path(to).absolute())))
+    if as_json:
+        import json
+
+        say(json.dumps({"session_id": None, **_answer(done), "resume": None}))
+        return
+    _say_done(done)
+    if not done.written:
+        note("Every archived file is there.")
+
+
+def _answer(done: Restored) -> dict[str, object]:
+    return {"written": done.written, "present": done.present, "overwritten": done.overwritten}
+
+
+def _say_done(done: Restored) -> None:
+    for path in done.written:
+        say(f"wrote {path}")
+    for path in done.present:
+        say(f"is there {path}")
+    for path, secrets in done.overwritten.items():
+        many = f"{secrets:,} secret{' is' if secrets == 1 else 's are'}"
+        note(f"Not exact: {many} overwritten with * in {path}, because redact.archive is on.")
+
+
 def _restore(
     config: Config,
     archive: sqlite3.Connection,
@@ -134,20 +176,8 @@ def _restore(
     if as_json:
         import json
 
-        answer = {
-            "written": done.written,
-            "present": done.present,
-            "overwritten": done.overwritten,
-            "resume": resume,
-        }
-        say(json.dumps({"session_id": session_id, **answer}))
+        say(json.dumps({"session_id": session_id, **_answer(done), "resume": resume}))
         return
-    for path in done.written:
-        say(f"wrote {path}")
-    for path in done.present:
-        say(f"is there {path}")
-    for path, secrets in done.overwritten.items():
-        many = f"{secrets:,} secret{' is' if secrets == 1 else 's are'}"
-        note(f"Not exact: {many} overwritten with * in {path}, because redact.archive is on.")
+    _say_done(done)
     if resume is not None:
         say(resume)
