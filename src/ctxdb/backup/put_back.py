@@ -21,7 +21,7 @@ from ctxdb.backup.folder import ARCHIVE_NAME, private_file, sync_folder
 from ctxdb.errors import BackupError, CtxdbError
 from ctxdb.forget.remove import remove_sessions
 from ctxdb.formatting import counted
-from ctxdb.ingest.erasing import erase
+from ctxdb.ingest.erase_forgotten import erase_forgotten
 from ctxdb.ingest.from_archive import look_at_archive_again
 from ctxdb.ingest.plan import utc_now
 from ctxdb.lock import WriterLock, refuse_unsafe
@@ -189,7 +189,7 @@ def _forget_again(path: Path, folder: Path, kept: Kept, done: PutBack) -> None:
 def _erase(db_path: Path, done: PutBack) -> None:
     """Erase the bytes of forgotten sessions; a sync does it if this cannot."""
     with closing(open_writer(db_path)) as conn:
-        erased = erase(db_path, conn, utc_now())
+        erased = erase_forgotten(db_path, conn, utc_now())
     done.problems += (f"not yet erased, the next sync does it: {one}" for one in erased.waits_for)
 
 

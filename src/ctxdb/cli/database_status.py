@@ -18,7 +18,7 @@ from ctxdb.ingest.retention import Retention, find_at_risk
 from ctxdb.lock import current_writer
 from ctxdb.progress import human_bytes
 from ctxdb.store.connection import naming_damage, open_reader
-from ctxdb.store.erase import is_unerased
+from ctxdb.store.erase_pages import is_unerased
 from ctxdb.store.schema import unknown_steps
 
 if TYPE_CHECKING:

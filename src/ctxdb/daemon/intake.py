@@ -27,7 +27,7 @@ from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.daemon_health import Health
 from ctxdb.errors import CtxdbError, NewerSchema, OldDatabase, is_of_the_machine
 from ctxdb.files.walk import Scan
-from ctxdb.ingest.erasing import erase, is_unfinished
+from ctxdb.ingest.erase_forgotten import erase_forgotten, is_unfinished
 from ctxdb.ingest.plan import utc_now
 from ctxdb.store.file_stats import load_stats
 
@@ -354,7 +354,7 @@ class Intake:
         """Erase what is left of forgotten sessions, if a reader has held that up."""
         try:
             if is_unfinished(self.database.conn):
-                erase(self.database.path, self.database.conn, utc_now(), wait=0.0)
+                erase_forgotten(self.database.path, self.database.conn, utc_now(), wait=0.0)
                 self.database.note()
         except (sqlite3.Error, CtxdbError, OSError) as e:
             self.log.trouble("erasing", f"what was forgotten is not erased yet: {e}")

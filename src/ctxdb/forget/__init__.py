@@ -5,7 +5,7 @@
 - `remove.py`: removes sessions, and reads the linked files again that stay.
 - `delete_rows.py`: deletes the rows of files, in every table.
 - `move.py`: entries that only a file holds which cannot be read any more pass to it.
-- `run.py`: all steps in order, with the erasing of bytes (`ingest/erasing.py`).
+- `run.py`: all steps in order, with the erasing of bytes (`ingest/erase_forgotten.py`).
 
 A tombstone keeps a forgotten session out from then on (`store/tombstones.py`).
 """

@@ -15,7 +15,7 @@ from ctxdb.claude.sidecars import meta_path
 from ctxdb.errors import UsageError
 from ctxdb.forget.remove import Removed, remove_sessions
 from ctxdb.formatting import counted
-from ctxdb.ingest.erasing import Erasure, erase
+from ctxdb.ingest.erase_forgotten import Erasure, erase_forgotten
 from ctxdb.store.connection import open_writer, write_transaction
 from ctxdb.store.known_backups import backups_with
 from ctxdb.store.lookup import first_column, look_up
@@ -97,7 +97,7 @@ def forget(
         backups = [one.folder for one in backups_with(conn, sessions)]
         with closing(newest_opener(db_path)) as opener:
             removed = remove_sessions(conn, sessions, now, progress, opener)
-        done = Forgotten(removed, erase(db_path, conn, now, [*sessions, *files]))
+        done = Forgotten(removed, erase_forgotten(db_path, conn, now, [*sessions, *files]))
         done.backups = backups
         if sources:
             _delete_sources(files, sessions, done)

@@ -134,12 +134,9 @@ class Secrets:
         masker = self.masker
         if masker is None:
             return []
-        if has_escapes(data):
-            masker = _suspects_in(masker, entry)
-            return places_in(data, masker) if masker is not None else []
         if not masker.may_hold_secret(data):
             return []
-        masker = masker.suspects(data)
+        masker = _suspects_in(masker, entry) if has_escapes(data) else masker.suspects(data)
         return places_in(data, masker) if masker is not None else []
 
     def excerpt(self, data: bytes, start: int | None = None) -> str:

@@ -12,7 +12,7 @@ from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import ArchiveError, CtxdbError, FrozenDaemon, LockHeld
 from ctxdb.files.walk import scan
 from ctxdb.ingest.archiving import archive_new, is_behind
-from ctxdb.ingest.erasing import erase, is_unfinished
+from ctxdb.ingest.erase_forgotten import erase_forgotten, is_unfinished
 from ctxdb.ingest.first_sync import build, remove_unfinished
 from ctxdb.ingest.from_archive import note_archive, read_lacking
 from ctxdb.ingest.gate import set_patterns
@@ -26,8 +26,7 @@ from ctxdb.lock import WriterLock, current_writer
 from ctxdb.memory import give_back
 from ctxdb.privacy.rule_settings import archive_masker_of, masker_of
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
-from ctxdb.store.erase import erase as erase_pages
-from ctxdb.store.erase import is_unerased
+from ctxdb.store.erase_pages import erase_pages, is_unerased
 from ctxdb.store.file_stats import load_stats
 from ctxdb.store.integrity import check_if_due, note_checked
 from ctxdb.store.schema import prepare
@@ -124,7 +123,7 @@ def read_new_lines(
         set_patterns(conn, ignore)
         waits_for: list[str] = []
         if path == config.db_path and is_unfinished(conn):
-            waits_for = erase(path, conn, utc_now()).waits_for
+            waits_for = erase_forgotten(path, conn, utc_now()).waits_for
         found = scan(roots, is_transcript, load_stats(conn))
         reading = reading_of(conn, masker, stars_beside(config.db_path))._replace(before=before)
         report = read_found_files(conn, found, POLICY, progress, reading)

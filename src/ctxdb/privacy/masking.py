@@ -1,8 +1,9 @@
 r"""Find secrets in texts, and replace them by `[redacted:rule]`.
 
-Nearly all lines hold no secret. So a line's bytes are first searched for all keywords at once. Only
-a line with a keyword is looked at text by text (json_bytes.py). JSON may spell any letter as an
-escape; a line with such escapes is searched after it was decoded.
+Nearly all lines hold no secret. So a line is first searched, in one pass, for all keywords,
+for escapes that could spell one, and for URLs. Only a line with one of these is looked at text by
+text (json_bytes.py). Keywords are ASCII, so only escapes of ASCII letters count; a line with such
+escapes is searched after it was decoded.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ _MARK = "[redacted:"
 # A user name and a password in a URL have no keyword of their own: "://" alone is on many lines.
 _URL = "://"
 _URL_BYTES = re.compile(rb'://[^/\s"@:]{0,80}:[^/\s"@]{3,120}@')
-# Escapes that could spell a keyword: not those of control characters, which nearly all escapes are.
-_ESCAPES = re.compile(rb"\\(?:u(?!00[01])|/)")
+# Escapes that could spell a keyword: those of ASCII, and not of control characters.
+_ESCAPES = re.compile(rb"\\(?:u00[2-7]|/)")
+_ESCAPE_WORDS = (*(rb"\u00%d" % n for n in range(2, 8)), rb"\/")
 
 
 class Found(NamedTuple):
@@ -54,27 +56,38 @@ class Masker:
         # As a DFA: 2.8 ns for each byte of a transcript, 7 ns as the library would choose.
         from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-        words = [word.encode() for word in self._keywords]
+        words = [*(word.encode() for word in self._keywords), *_ESCAPE_WORDS]
+        if self._has_url_rule:
+            words.append(_URL.encode())
         return BytesAhoCorasick(words, implementation=Implementation.DFA)
+
+    def _words_in(self, data: bytes) -> set[int]:
+        """The numbers of all words in bytes: of keywords, then of escapes, then of URLs."""
+        hits = self._searcher.find_matches_as_indexes(data, overlapping=True)
+        return {number for number, _, _ in hits}
 
     def prepare(self) -> None:
         """Make ready what all lines need: before other processes are forked, it is made once."""
         self.may_hold_secret(b"")
 
     def may_hold_secret(self, data: bytes) -> bool:
-        """Whether bytes hold a keyword of any rule."""
-        if self._keywords and self._searcher.find_matches_as_indexes(data):
-            return True
-        return self._has_url_rule and _URL_BYTES.search(data) is not None
+        """Whether bytes hold a keyword of any rule, or escapes that could spell one."""
+        if not self._searcher.find_matches_as_indexes(data):
+            return False
+        # One word can hide another that overlaps it, so this is the first look only.
+        url = len(self._keywords) + len(_ESCAPE_WORDS)
+        return min(self._words_in(data)) < url or _URL_BYTES.search(data) is not None
 
     def suspects(self, data: bytes) -> Masker | None:
         """Those rules that have a keyword in these bytes; None if no rule has."""
-        if not self.may_hold_secret(data):
+        if not self._searcher.find_matches_as_indexes(data):
             return None
-        hits = self._searcher.find_matches_as_indexes(data, overlapping=True)
-        words = {self._keywords[number] for number in {number for number, _, _ in hits}}
+        of_keywords = len(self._keywords)
+        words = {self._keywords[n] for n in self._words_in(data) if n < of_keywords}
         if self._has_url_rule and _URL_BYTES.search(data):
             words.add(_URL)
+        if not words:
+            return None
         known = frozenset(words)
         some = self._some.get(known)
         if some is None:

@@ -42,7 +42,7 @@ from ctxdb.store.connection import (
     refuse_foreign,
     write_transaction,
 )
-from ctxdb.store.erase import erase
+from ctxdb.store.erase_pages import erase_pages
 from ctxdb.store.integrity import find_damage
 from ctxdb.store.kept import keep_own_tables, keep_rows
 from ctxdb.store.schema import is_outdated, prepare, refuse_newer
@@ -218,7 +218,7 @@ def _finish(old: sqlite3.Connection, new: sqlite3.Connection, report: RebuildRep
         keep_own_tables(old, new)
     settle_side_files(new)
     if chosen:  # for a moment they were in the new file as they are
-        erase(new)
+        erase_pages(new)
     (report.transcripts,) = new.execute(
         'SELECT count(*) FROM source_files WHERE "offset" > 0'
     ).fetchone()

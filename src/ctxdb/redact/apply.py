@@ -2,7 +2,7 @@
 
 All rows are masked in one transaction. Where a line with such a secret is still there, the place of
 the secret is noted, so that the line says the same when it is read again. Then the clear text is
-erased from the pages, the full text and the log (store/erase.py).
+erased from the pages, the full text and the log (store/erase_pages.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ctxdb.settle.plans import refresh_plans
 from ctxdb.settle.todos import refresh_todos
 from ctxdb.store.changes import stamp
 from ctxdb.store.connection import write_transaction
-from ctxdb.store.erase import erase, note_unerased, overwrite_removed
+from ctxdb.store.erase_pages import erase_pages, note_unerased, overwrite_removed
 from ctxdb.store.lookup import json_list
 from ctxdb.store.masked_places import add_places, load_places
 
@@ -277,5 +277,5 @@ def apply(
             note_unerased(conn)
     applied = masking.applied
     if applied.rows:
-        applied.is_erased = erase(conn)
+        applied.is_erased = erase_pages(conn) is None
     return applied

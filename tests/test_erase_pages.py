@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctxdb.store.connection import open_reader, open_writer, write_transaction
-from ctxdb.store.erase import erase, is_unerased, note_unerased, overwrite_removed
+from ctxdb.store.erase_pages import erase_pages, is_unerased, note_unerased, overwrite_removed
 from ctxdb.store.schema import prepare
 
 WORD = "Xylophonequartz"
@@ -47,7 +47,7 @@ def test_what_was_removed_is_in_no_page(path: Path) -> None:
             conn.execute("UPDATE turns SET prompt = 'masked'")
             note_unerased(conn)
         assert is_unerased(conn)
-        assert erase(conn)
+        assert erase_pages(conn) is None
         assert not is_unerased(conn)
         assert conn.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         conn.execute("INSERT INTO turns_fts (turns_fts) VALUES ('integrity-check')")
@@ -66,8 +66,8 @@ def test_a_reader_delays_it_and_the_next_try_finishes(path: Path) -> None:
             with write_transaction(conn):
                 conn.execute("DELETE FROM turns")
                 note_unerased(conn)
-            assert not erase(conn, wait=0.05)
+            assert erase_pages(conn, wait=0.05) is not None
             assert is_unerased(conn)
             reader.execute("COMMIT")
-        assert erase(conn)
+        assert erase_pages(conn) is None
         assert not holds(path)

@@ -1,9 +1,10 @@
-"""Erase from the file what was removed or masked in its rows: no old text stays in any page.
+"""Erase from the database what was removed or masked in its rows: no old text stays in any page.
 
 SQLite leaves old text in pages that it no longer uses, the full text keeps the words of removed
 rows until its segments are merged, and the log keeps what is not checkpointed. `note_unerased`
-belongs into the transaction that removes something; `erase` follows it. If the process is killed
-between the two, or another program reads the database all the time, the next sync finishes.
+belongs into the transaction that removes something; `erase_pages` follows it. If the process is
+killed between the two, or another program reads the database all the time, the next sync finishes.
+What forgotten sessions leave in other files is erased by ingest/erase_forgotten.py.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 import sqlite3
 
 from ctxdb.store.connection import write_transaction
+from ctxdb.store.schema import CLEAN
 
-INDEXES = (
-    "messages_fts", "tool_uses_fts", "turns_fts", "sessions_fts",
-    "todos_fts", "plans_fts", "history_fts",
-)  # fmt: skip
+_FULL_TEXT = "SELECT name FROM main.sqlite_master WHERE type = 'table' AND sql LIKE '%USING fts5%'"
 WAIT_SECONDS = 5.0  # for programs that read at this moment
+READ = "another program is reading it"
 _KEY = "unerased"
 _MOST_BYTES = 64 << 20  # of zeros, written at once
 
@@ -36,29 +36,44 @@ def is_unerased(conn: sqlite3.Connection) -> bool:
     return conn.execute("SELECT 1 FROM _meta WHERE key = ?", (_KEY,)).fetchone() is not None
 
 
-def erase(conn: sqlite3.Connection, wait: float = WAIT_SECONDS) -> bool:
-    """Erase old text; False if another program keeps the database open and reads it.
+def erase_pages(conn: sqlite3.Connection, wait: float = WAIT_SECONDS) -> str | None:
+    """Erase old text; returns why it could not be done. Then the next sync tries again.
 
-    The caller holds the writer lock. The next sync tries again.
+    The caller holds the writer lock.
     """
     overwrite_removed(conn)
-    with write_transaction(conn):
-        for index in INDEXES:
+    for (index,) in conn.execute(_FULL_TEXT).fetchall():
+        with write_transaction(conn):
             conn.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
-        _forget_samples(conn)
     with write_transaction(conn):
-        _overwrite_free_pages(conn)
-    if not _checkpoint(conn, wait):
-        return False
+        _forget_samples(conn)
+    if conn.execute("SELECT 1 FROM _meta WHERE key = ?", (CLEAN,)).fetchone() is None:
+        try:
+            _write_all_pages_again(conn)
+        except sqlite3.OperationalError as e:
+            return f"freed pages cannot be overwritten: {e}"
+    else:
+        with write_transaction(conn):
+            _overwrite_free_pages(conn)
+    if not empty_log(conn, wait):
+        return READ
     with write_transaction(conn):
         conn.execute("DELETE FROM _meta WHERE key = ?", (_KEY,))
-    return _checkpoint(conn, wait)
+    return None if empty_log(conn, wait) else READ
+
+
+def _write_all_pages_again(conn: sqlite3.Connection) -> None:
+    """What an earlier version has deleted may be left within pages that are in use."""
+    conn.execute("VACUUM")
+    conn.execute("INSERT INTO sessions_fts (sessions_fts) VALUES ('rebuild')")  # rows were moved
+    conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, '1')", (CLEAN,))
 
 
 def _forget_samples(conn: sqlite3.Connection) -> None:
     """The planner's statistics hold samples of texts, in some builds of SQLite."""
-    if conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat4'").fetchone():
-        conn.execute("DELETE FROM sqlite_stat4")
+    for table in ("sqlite_stat4", "sqlite_stat3"):
+        if conn.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+            conn.execute(f"DELETE FROM {table}")
 
 
 def _overwrite_free_pages(conn: sqlite3.Connection) -> None:
@@ -75,7 +90,7 @@ def _overwrite_free_pages(conn: sqlite3.Connection) -> None:
     conn.execute("DROP TABLE _zeros")
 
 
-def _checkpoint(conn: sqlite3.Connection, wait: float) -> bool:
+def empty_log(conn: sqlite3.Connection, wait: float = WAIT_SECONDS) -> bool:
     """Move all of the log into the database, and cut the log off; False if a reader needs it."""
     (before,) = conn.execute("PRAGMA busy_timeout").fetchone()
     conn.execute(f"PRAGMA busy_timeout = {int(wait * 1000)}").fetchall()

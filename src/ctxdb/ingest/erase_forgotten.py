@@ -13,7 +13,7 @@ import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from ctxdb.errors import ArchiveError, DamagedBytes
 from ctxdb.ingest.gate import HistoryGate
 from ctxdb.lock import is_alive
 from ctxdb.store.connection import write_transaction
-from ctxdb.store.schema import CLEAN
+from ctxdb.store.erase_pages import READ, empty_log, erase_pages, overwrite_removed
 from ctxdb.store.tombstones import SESSION, SLUG, Tombstones
 
 WAIT_SECONDS = 10.0  # for readers of the database and of the archive
@@ -35,7 +35,6 @@ KEPT = ".before-rebuild*"  # what a rebuild has kept, after the name of the data
 BUILDING = "-building*"  # what a killed process has left, after the name of the database
 VERIFYING = ".verifying-"  # and the process: a second database, while verify runs
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_FULL_TEXT = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE '%USING fts5%'"
 
 
 @dataclass(slots=True)
@@ -68,7 +67,7 @@ def is_unfinished(conn: sqlite3.Connection) -> bool:
     return conn.execute(sql).fetchone() is not None
 
 
-def erase(
+def erase_forgotten(
     db_path: Path,
     conn: sqlite3.Connection,
     now: str,
@@ -82,21 +81,16 @@ def erase(
     _erase_archive(db_path, conn, done)
     _clean_texts(files_of_daemon(db_path), mentions, done)
     _remove_kept(db_path, done)
-    conn.execute("PRAGMA secure_delete = ON")
-    (before,) = conn.execute("PRAGMA busy_timeout").fetchone()
-    conn.execute(f"PRAGMA busy_timeout = {round(wait * 1000)}")
-    try:
-        _forget_daemon_facts(conn, mentions)
-        _clean_pages(db_path, conn, done)
-        if not _empty_log(conn):
-            done.waits_for.append(f"{db_path}: another program is reading it")
-        done.is_done = not done.waits_for
-        if done.is_done:
-            with write_transaction(conn):
-                conn.execute("UPDATE _forgotten SET erased_at = ? WHERE erased_at IS NULL", (now,))
-            _empty_log(conn)
-    finally:
-        conn.execute(f"PRAGMA busy_timeout = {int(before)}")
+    overwrite_removed(conn)
+    _forget_daemon_facts(conn, mentions)
+    why = erase_pages(conn, wait)
+    if why is not None:
+        done.waits_for.append(f"{db_path}: {why}")
+    done.is_done = not done.waits_for
+    if done.is_done:
+        with write_transaction(conn):
+            conn.execute("UPDATE _forgotten SET erased_at = ? WHERE erased_at IS NULL", (now,))
+        empty_log(conn, wait)
     return done
 
 
@@ -112,7 +106,7 @@ def _erase_archive(db_path: Path, conn: sqlite3.Connection, done: Erasure) -> No
         with closing(open_archive(db_path, wait=WAIT_SECONDS)) as archive:
             erased = erase_files(archive, _is_gone(archive, gate), gate.line_filter)
             if not clear_free_pages(archive):
-                done.waits_for.append(f"{path}: another program is reading it")
+                done.waits_for.append(f"{path}: {READ}")
     except (sqlite3.Error, ArchiveError) as e:
         done.waits_for.append(f"{path}: {e}")
         return
@@ -200,30 +194,3 @@ def _forget_daemon_facts(conn: sqlite3.Connection, mentions: Mentions) -> None:
         if mentions.are_in(f"{key} {value}"):
             with write_transaction(conn):
                 conn.execute("DELETE FROM _meta WHERE key = ?", (key,))
-
-
-def _clean_pages(db_path: Path, conn: sqlite3.Connection, done: Erasure) -> None:
-    """Merge the full text, so that deleted words go; overwrite what older versions have left."""
-    for (table,) in conn.execute(_FULL_TEXT).fetchall():
-        with write_transaction(conn):
-            conn.execute(f"INSERT INTO {table} ({table}) VALUES ('optimize')")
-    for table in ("sqlite_stat4", "sqlite_stat3"):
-        with suppress(sqlite3.OperationalError):  # there is none
-            conn.execute(f"DELETE FROM {table}")
-    if conn.execute("SELECT 1 FROM _meta WHERE key = ?", (CLEAN,)).fetchone() is None:
-        try:
-            conn.execute("VACUUM")
-            conn.execute("INSERT INTO sessions_fts (sessions_fts) VALUES ('rebuild')")
-        except sqlite3.OperationalError as e:
-            done.waits_for.append(f"{db_path}: freed pages cannot be overwritten: {e}")
-            return
-        conn.execute("INSERT OR REPLACE INTO _meta VALUES (?, '1')", (CLEAN,))
-
-
-def _empty_log(conn: sqlite3.Connection) -> bool:
-    """Move all pages into the database and cut the log; False while a reader needs it."""
-    try:
-        busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    except sqlite3.OperationalError:
-        return False
-    return not busy
