@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -232,3 +233,13 @@ def test_every_check_is_in_the_list() -> None:
     modules = (place_checks, content_checks, daemon_checks, database_checks, machine_checks)
     made = {getattr(m, name) for m in modules for name in vars(m) if name.startswith("check_")}
     assert made <= {*CHECKS}
+
+
+def test_every_check_is_on_the_page_of_troubles() -> None:
+    page = (Path(__file__).parents[1] / "docs/troubleshooting.md").read_text()
+    sources = (Path(daemon_checks.__file__).parent).glob("*_checks.py")
+    names = {
+        name for path in sources for name in re.findall(r'Finding\(\s*"(\w+)"', path.read_text())
+    }
+    assert len(names) > 15
+    assert [name for name in sorted(names) if f"`{name}`" not in page] == []
