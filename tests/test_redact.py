@@ -308,3 +308,18 @@ def test_a_rebuild_does_not_bring_back_what_was_chosen(
     assert [lab.ask(sql) for sql in said] == before
     lab.sound()
     assert lab.verify().shown == []
+
+
+def test_a_scan_counts_files_with_a_secret_in_their_path_and_does_not_show_it(
+    lab: SecretLab,
+) -> None:
+    session = session_of(1)
+    key = next(rule.example for rule in RULES if rule.name.startswith("aws"))
+    line = json.dumps(entry(session, 1, "user", "hello")) + "\n"
+    lab.put(f"projects/-work-{key}/{session}.jsonl", line)
+    lab.sync()
+    with closing(sqlite3.connect(lab.db)) as conn:
+        found = scan(conn, Masker(), NullProgress())
+    assert found.names == 1
+    assert "1 file with a secret in the path" in "\n".join(found.lines())
+    assert key not in "\n".join(found.lines())

@@ -32,6 +32,7 @@ class Scan:
     places: dict[Group, int] = field(default_factory=dict)
     secrets: dict[Group, set[bytes]] = field(default_factory=dict)  # digests, to count them once
     masked: dict[str, int] = field(default_factory=dict)  # in the transcripts, by rule
+    names: int = 0  # of transcripts, or of folders they are in, that hold a secret
     in_archive: dict[str, int] | None = None  # by rule; None: it keeps the exact bytes
 
     @property
@@ -52,6 +53,7 @@ class Scan:
                 for group, places in self._sorted()
             ],
             "masked": dict(sorted(self.masked.items())),
+            "names": self.names,
             "archive": self.in_archive,
         }
 
@@ -67,6 +69,10 @@ class Scan:
             yield f"{_counted(self.found, 'secret')} in clear; `ctxdb redact --apply` masks them."
         else:
             yield "No rule finds anything in the database."
+        if self.names:
+            files = _counted(self.names, "file")
+            yield f"{files} with a secret in the path. ctxdb opens files by their paths, and cannot"
+            yield "mask them: give the folder another name, then `ctxdb forget` its sessions."
         if self.in_archive is not None:
             secrets = _counted(sum(self.in_archive.values()), "secret")
             yield f"{secrets} in clear in the archive."
@@ -98,6 +104,8 @@ def scan(conn: sqlite3.Connection, masker: Masker, progress: Progress) -> Scan:
                 digest = blake2b(secret.encode("utf-8", "surrogatepass"), key=key).digest()
                 result.secrets.setdefault(group, set()).add(digest)
         progress.advance(1)
+    for (path,) in conn.execute("SELECT path FROM source_files UNION SELECT path FROM _side_files"):
+        result.names += isinstance(path, str) and bool(masker.find(path))
     result.masked = dict(conn.execute("SELECT rule, count(*) FROM _masked GROUP BY rule"))
     return result
 
