@@ -22,7 +22,7 @@ run: $(VENV)/.run ## Read your transcripts and show what is there; a demo if you
 	@$(BIN)/python -m ctxdb.cli.first_run
 
 test: lint $(VENV)/.datasette1 ## Check everything: lint, then all tests but the longest
-	$(BIN)/pytest -n auto --dist loadgroup -m "not crash and not slow and not spark"
+	$(BIN)/pytest -n auto --dist loadfile -m "not crash and not slow and not spark"
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
 	$(BIN)/ruff check .
@@ -76,7 +76,7 @@ soak: $(VENV)/.dev ## Minutes of writers, kills, locks and readers at once; then
 newest: $(VENV)/.dev $(VENV)/newest/libsqlite3.so.0 ## Run the tests with the newest SQLite (needs npm and a C compiler)
 	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/python -c \
 		'import sqlite3; print("SQLite", sqlite3.sqlite_version)'
-	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/pytest -n auto --dist loadgroup \
+	LD_PRELOAD=$(CURDIR)/$(VENV)/newest/libsqlite3.so.0 $(BIN)/pytest -n auto --dist loadfile \
 		-m "not crash and not slow and not spark" -k "not in_a_shell and not stock_datasette"
 
 # The npm package carries SQLite's source in one file. As strict as SQLite can be built: with that,
@@ -132,7 +132,7 @@ inspect: $(VENV)/.dev ## Ask the MCP server with the MCP inspector (needs npm)
 	$(INSPECT) --method tools/call --tool-name query --tool-arg sql='SELECT 1 + 1 AS two' | grep -q two
 
 test-slow: $(VENV)/.dev $(VENV)/.datasette1 ## Run what `make test` leaves out because it takes minutes
-	$(BIN)/pytest -n auto --dist loadgroup -m "slow and not crash"
+	$(BIN)/pytest -n auto --dist loadfile -m "slow and not crash"
 
 check: test test-slow build inspect ## Everything that must hold before a release
 

@@ -45,7 +45,7 @@ def check_recipe(recipe: Recipe, choice: int) -> None:
 
 
 @given(recipes(), st.integers(0, 7))
-@settings(max_examples=15, derandomize=True)
+@settings(max_examples=6, derandomize=True)
 def test_forgetting_a_session_equals_never_having_read_it(recipe: Recipe, choice: int) -> None:
     check_recipe(recipe, choice)
 
@@ -60,7 +60,7 @@ def test_forgetting_a_session_equals_never_having_read_it_at_length(
 
 
 @given(recipes(), st.integers(0, 7), st.integers(0, 7))
-@settings(max_examples=10, derandomize=True)
+@settings(max_examples=5, derandomize=True)
 def test_what_a_lost_file_shares_with_a_forgotten_session_stays_with_it(
     recipe: Recipe, choice: int, lost: int
 ) -> None:

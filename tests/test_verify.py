@@ -358,7 +358,7 @@ main()
         assert list(one.db.parent.glob(".verifying*")) == []
 
 
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=4, derandomize=True)
 @given(data=st.data())
 def test_however_it_came_in_and_whatever_is_left_nothing_differs(data: st.DataObject) -> None:
     files = demo_files()

@@ -28,7 +28,7 @@ from ctxdb.privacy.rule_settings import archive_masker_of, masker_of
 from ctxdb.store.connection import BUSY_SECONDS, naming_damage, open_writer
 from ctxdb.store.erase_pages import erase_pages, is_unerased
 from ctxdb.store.file_stats import load_stats
-from ctxdb.store.integrity import check_if_due, note_checked
+from ctxdb.store.integrity import check_if_due, check_weekly, note_checked
 from ctxdb.store.schema import prepare
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ def sync(
     """
     with _writing(config, say if wait else None) as lock, naming_damage(config.db_path):
         remove_unfinished(config.db_path)
-        if config.db_path.exists():
-            check_if_due(config.db_path, after_crash=lock.is_after_crash)
+        if lock.is_after_crash and config.db_path.exists():
+            check_if_due(config.db_path, after_crash=True)
         report = replace_old_database(config, progress, busy=busy)
         if report is None:
             report = read_new_lines(config, config.db_path, progress, busy=busy)
@@ -118,6 +118,8 @@ def read_new_lines(
         prepare(conn, path)
         if is_new:
             note_checked(conn)
+        else:
+            check_weekly(conn, path)
         if is_unerased(conn):
             erase_pages(conn, wait=0.0)
         set_patterns(conn, ignore)

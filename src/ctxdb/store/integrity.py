@@ -161,15 +161,32 @@ def check_if_due(path: Path, *, after_crash: bool) -> None:
                 return
             if is_old(conn):
                 return  # it is made again
-            meta = dict(conn.execute("SELECT key, value FROM _meta WHERE key LIKE 'check%'"))
-        if not (after_crash or _is_long_ago(meta.get(CHECKED))):
-            return
-        found, following = _bounded(path, str(meta.get(CHECK_NEXT) or ""))
+            meta = _read_meta(conn)
+        if after_crash or _is_long_ago(meta.get(CHECKED)):
+            _check_bounded(path, meta)
     except sqlite3.DatabaseError as e:
         if _is_of_the_moment(e):
             return
         refuse_foreign(path)
         raise damaged_database(path, str(e)) from e
+
+
+def check_weekly(conn: sqlite3.Connection, path: Path) -> None:
+    """The same for a writer that is open, and was not killed before.
+
+    A connection of its own would parse the whole schema once more: 6 ms in every sync.
+    """
+    meta = _read_meta(conn)
+    if _is_long_ago(meta.get(CHECKED)):
+        _check_bounded(path, meta)
+
+
+def _read_meta(conn: sqlite3.Connection) -> dict[str, object]:
+    return dict(conn.execute("SELECT key, value FROM _meta WHERE key LIKE 'check%'"))
+
+
+def _check_bounded(path: Path, meta: dict[str, object]) -> None:
+    found, following = _bounded(path, str(meta.get(CHECK_NEXT) or ""))
     if found is not None:
         raise damaged_database(path, found)
     if not _is_long_ago(meta.get(CHECKED)):
