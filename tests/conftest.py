@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
+import tempfile
 import time
 from importlib.metadata import version
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -15,7 +18,6 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from viewlab import Made
     from world import World
@@ -29,6 +31,28 @@ settings.load_profile("ctxdb")
 # A shell that runs the tests in the background has interrupts ignored, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MEMORY = Path("/dev/shm")  # a file system in memory: there a commit waits for no disk
+MEMORY_BYTES = 4 << 30  # the largest tests make files of some hundred MB
+_in_memory = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the tests, and the workers that are started later, work in memory if there is room."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    if shutil.disk_usage(MEMORY).free < MEMORY_BYTES:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="ctxdb-tests-", dir=MEMORY))
+    folder.chmod(0o755)  # some tests run as another user
+    config.stash[_in_memory] = folder
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if folder := config.stash.get(_in_memory, None):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def pytest_report_header() -> str:

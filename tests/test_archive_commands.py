@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 import tarfile
 import time
 from contextlib import closing
@@ -20,6 +18,7 @@ from ctxdb.archive.restore import files_of_session, place_below, restore
 from ctxdb.demo import write_demo
 from real_corpus import CORPUS, HAS_CORPUS
 from snapshot import content, differences
+from world import run_ctxdb
 
 RUN = "from ctxdb.cli.main import main; main()"
 
@@ -33,9 +32,7 @@ class Place:
         self.db = home / ".local/share/ctxdb/ctxdb.db"
 
     def run(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", RUN, *words], capture_output=True, text=True, check=False
-        )
+        done = run_ctxdb(*words)
         assert done.returncode == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 

@@ -15,6 +15,7 @@ import pytest
 from ctxdb.query.complete import harmless
 from ctxdb.store import sql_files
 from hostile import HOSTILE
+from world import run_python
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,9 +71,7 @@ def complete(shell: str, *words: str) -> str:
         "COMP_WORDS": " ".join(words),
         "COMP_CWORD": str(len(words) - 1),
     }
-    out = subprocess.run(
-        [sys.executable, "-c", SCRIPT], env=environ, capture_output=True, text=True, check=False
-    )
+    out = run_python(SCRIPT, env=environ)
     assert out.stderr == ""
     return out.stdout
 

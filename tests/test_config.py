@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -15,20 +13,16 @@ from ctxdb import config
 from ctxdb.errors import ConfigError, UsageError
 from ctxdb.settings import SETTINGS, Setting, is_allowed
 from ctxdb.settings_file import value_from_words
+from world import Done, run_ctxdb
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-MAIN = "from ctxdb.cli.main import main; main()"
+Run = Callable[..., Done]
 
 
 @pytest.fixture
 def run(home: Path) -> Run:
     """The command line, in a process of its own."""
 
-    def command(*words: str) -> subprocess.CompletedProcess[str]:
-        command_line = [sys.executable, "-c", MAIN, *words]
-        return subprocess.run(command_line, capture_output=True, text=True, check=False)
-
-    return command
+    return run_ctxdb
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from ctxdb.demo import write_demo
 from ctxdb.lock import WriterLock
-from world import PATIENCE
+from world import PATIENCE, Done, run_ctxdb
 
 
 @pytest.fixture
@@ -33,10 +33,8 @@ def db_path(home: Path) -> Path:
     return home / ".local/share/ctxdb/ctxdb.db"
 
 
-def ctxdb(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ctxdb", *args], capture_output=True, text=True, check=False, **more
-    )
+def ctxdb(*args: str | Path, **more: Any) -> Done:
+    return run_ctxdb(*args, **more)
 
 
 def done(*args: str | Path, **more: Any) -> str:

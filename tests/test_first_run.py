@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctxdb.cli import COMMANDS, GUESSED
-from world import line
+from world import Done, line, run_ctxdb
 
 MAIN = "from ctxdb.cli.main import main; main()"
 
@@ -36,9 +36,8 @@ def on_terminal(*words: str) -> str:
     return shown.decode(errors="replace").replace("\r\n", "\n")
 
 
-def in_pipe(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", MAIN, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def in_pipe(*words: str) -> Done:
+    return run_ctxdb(*words)
 
 
 def test_without_transcripts_plain_ctxdb_shows_the_demo(home: Path) -> None:

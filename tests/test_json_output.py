@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +12,9 @@ from jsonschema import Draft202012Validator
 
 from ctxdb.cli.main import wants_json
 from demo_db import demo_folder
+from world import Done, run_ctxdb
 
 SCHEMAS = Path(__file__).parents[1] / "docs/schemas"
-RUN = "from ctxdb.cli.main import main; main()"
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +25,8 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(db: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "--db", str(db), *words],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(db: Path, *words: str) -> Done:
+    return run_ctxdb("--db", db, *words)
 
 
 def check(name: str, value: Any) -> None:

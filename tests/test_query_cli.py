@@ -22,6 +22,7 @@ from ctxdb.demo import write_demo
 from ctxdb.escape import width
 from ctxdb.lock import WriterLock
 from demo_db import demo_folder
+from world import Done, run_ctxdb
 
 
 @pytest.fixture
@@ -34,10 +35,8 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def ctxdb(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ctxdb", *args], capture_output=True, text=True, check=False, **more
-    )
+def ctxdb(*args: str | Path, **more: Any) -> Done:
+    return run_ctxdb(*args, **more)
 
 
 def query(*args: str, **more: Any) -> str:

@@ -30,7 +30,7 @@ from ctxdb import daemon_health as beats
 from ctxdb.ingest.sync import sync
 from ctxdb.lock import WriterLock
 from ctxdb.progress import NullProgress
-from world import PATIENCE, SESSION, World, line, lines, stalled, texts
+from world import PATIENCE, SESSION, Done, World, line, lines, run_ctxdb, stalled, texts
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
@@ -57,8 +57,8 @@ def world(home: Path) -> World:
     return World(root, home / ".local/share/ctxdb/ctxdb.db")
 
 
-def ctxdb(*args: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *args], capture_output=True, text=True, check=False, **more)
+def ctxdb(*args: str | Path, **more: Any) -> Done:
+    return run_ctxdb(*args, **more)
 
 
 def done(*args: str | Path, **more: Any) -> str:

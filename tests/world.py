@@ -140,6 +140,15 @@ def run_python(code: str, *args: str | Path, env: Mapping[str, str] | None = Non
     return Done(returncode, *said)
 
 
+def run_ctxdb(*args: str | Path, **more: Any) -> Done:
+    """The command line in a process of its own, from a new interpreter if `more` needs one."""
+    if not more:
+        return run_python(RUN, *args)
+    command = [sys.executable, "-m", "ctxdb", *args]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 def uuid_of(n: int, family: int = 0) -> str:
     """The uuid of the n-th entry."""
     return f"{family:08x}-0000-4000-8000-{n:012x}"

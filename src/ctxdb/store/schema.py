@@ -96,6 +96,12 @@ def prepare(conn: sqlite3.Connection, path: Path) -> None:
         conn.execute("INSERT OR REPLACE INTO _meta VALUES ('schema', ?)", (fingerprint(),))
 
 
+def make_tables(conn: sqlite3.Connection) -> None:
+    """Only the tables, for a database that is compared and deleted: half the time of `prepare`."""
+    with write_transaction(conn):
+        _migrate(conn)
+
+
 def _migrate(conn: sqlite3.Connection) -> None:
     import runpy
 

@@ -28,7 +28,7 @@ from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.insert import load
 from ctxdb.store.keys import copy_keys
 from ctxdb.store.masked_places import load_places
-from ctxdb.store.schema import prepare
+from ctxdb.store.schema import make_tables
 from ctxdb.store.tombstones import copy_tombstones
 from ctxdb.verify.side import give_side_files, settle_side_files
 
@@ -94,7 +94,7 @@ def _fill(
     first: sqlite3.Connection, path: Path, wanted: set[int], progress: Progress, reading: Reading
 ) -> None:
     with closing(open_aside(path)) as conn:
-        prepare(conn, path)
+        make_tables(conn)
         with write_transaction(conn):
             conn.executemany(
                 "INSERT OR REPLACE INTO _meta VALUES (?, ?)",
