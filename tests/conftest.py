@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 # The same examples every time: a run says something of the change, not of the day.
 settings.register_profile("ctxdb", deadline=None, derandomize=True)
 settings.load_profile("ctxdb")
+# Hypothesis also draws from the literals of the loaded modules, and which are loaded depends
+# on the tests that ran before.
+providers._get_local_constants = lambda: providers._local_constants
 
 
 # A shell that runs the tests in the background has interrupts ignored, and children inherit that.

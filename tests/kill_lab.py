@@ -179,7 +179,8 @@ def _install():
     CHANGES = {"os.rename", "os.remove", "os.link", "os.mkdir", "os.rmdir", "os.truncate",
                "os.symlink", "os.chmod"}
     WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-    IGNORED = ("/dev/", "/proc/", sys.prefix, sys.base_prefix, os.path.dirname(note))
+    IGNORED = ("/dev/null", "/dev/tty", "/proc/", sys.prefix, sys.base_prefix,
+               os.path.dirname(note))
 
     def is_of_interest(path):
         if isinstance(path, bytes):

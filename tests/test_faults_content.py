@@ -186,7 +186,7 @@ def test_case_15_a_hole_in_the_middle_is_skipped_and_the_record_behind_it_is_rea
     world.settled([0, 1, 2])
 
 
-@pytest.mark.parametrize("side", ["before", "behind"])
+@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "behind"])
 def test_case_15_a_hole_larger_than_any_line_may_be_does_not_hide_its_record(
     world: World, side: str
 ) -> None:
@@ -212,8 +212,8 @@ def test_case_14_nuls_longer_than_any_line_may_be_are_one_bad_line(world: World)
     "filler",
     [
         pytest.param(b"some words, ", id="text"),
-        pytest.param(b"[[],{}],", id="nested"),
-        pytest.param(b"xxxxxxxx", id="one letter"),
+        pytest.param(b"[[],{}],", id="nested", marks=pytest.mark.slow),
+        pytest.param(b"xxxxxxxx", id="one letter", marks=pytest.mark.slow),
     ],
 )
 def test_case_16_a_line_of_200_mb_is_passed_over_in_less_than_150_mb_of_memory(
@@ -700,7 +700,14 @@ def reply(n: int, tokens: int, **more: Any) -> bytes:
     return line(n, type="assistant", message=message, requestId=f"req_{n}", **more)
 
 
-@pytest.mark.parametrize("passes", ["one pass", "two passes", "new file first"])
+@pytest.mark.parametrize(
+    "passes",
+    [
+        pytest.param("one pass", marks=pytest.mark.slow),
+        pytest.param("two passes", marks=pytest.mark.slow),
+        "new file first",
+    ],
+)
 def test_case_25_a_resumed_session_that_repeats_its_history_doubles_no_message_and_no_token(
     world: World, passes: str
 ) -> None:

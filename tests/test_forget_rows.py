@@ -50,6 +50,10 @@ def test_forgetting_a_session_equals_never_having_read_it(recipe: Recipe, choice
     check_recipe(recipe, choice)
 
 
+def test_a_project_loses_the_name_that_a_forgotten_session_gave_it() -> None:
+    check_recipe([("copy", 0, ["glued"]), ("fork", 0, ["worktree"])], 1)
+
+
 @pytest.mark.crash
 @given(recipes(), st.integers(0, 7))
 @settings(max_examples=300)
@@ -148,6 +152,7 @@ def test_later_lines_of_a_forgotten_session_stay_out(demo: Lab) -> None:
 
 @HAS_CORPUS
 @pytest.mark.corpus
+@pytest.mark.slow
 def test_linked_sessions_of_real_transcripts_can_be_forgotten(tmp_path: Path) -> None:
     whole = Lab(tmp_path / "whole")
     with tarfile.open(CORPUS) as archive:

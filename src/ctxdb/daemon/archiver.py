@@ -101,9 +101,11 @@ class Archiver:
 
     def tidy(self, conn: sqlite3.Connection) -> Added | None:
         """Add the unfinished last lines of quiet files, and begin to seal if there is anything."""
-        if self.db_path is None or self._is_sealing():
+        if self.db_path is None:
             return None
         self.tidy_at = time.monotonic() + self.seal_seconds
+        if self.sealing is not None:
+            return None  # it still runs
         added = archive_new(self.db_path, conn, utc_now(), self.masker)
         quiet = seal_process.quiet_since(QUIET_SECONDS)
         archive = open_archive_to_read(self.db_path)
@@ -139,9 +141,6 @@ class Archiver:
             return None
         *_, last = ["", *text.decode(errors="replace").strip().splitlines()]
         return last or f"exit code {child.returncode}"
-
-    def _is_sealing(self) -> bool:
-        return self.sealing is not None and self.sealing.poll() is None
 
 
 def _close(child: subprocess.Popen[bytes]) -> None:

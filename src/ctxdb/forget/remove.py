@@ -37,7 +37,7 @@ from ctxdb.rows import SourceFile
 from ctxdb.settle.history import match_texts, refresh_history
 from ctxdb.settle.plans import refresh_plans
 from ctxdb.settle.saved_outputs import waiting_outputs
-from ctxdb.settle.sessions import leave_project, refresh, settle_summaries
+from ctxdb.settle.sessions import leave_project, project_name, refresh, settle_summaries
 from ctxdb.settle.todos import refresh_todos
 from ctxdb.store import source_files
 from ctxdb.store.changes import note_removed, shared_hash, stamp
@@ -290,7 +290,8 @@ class _Removal:
         row = conn.execute("SELECT path, repo_path FROM projects WHERE id = ?", (project,))
         for path, repo_path in row.fetchall():
             if path != repo_path:
-                conn.execute("UPDATE projects SET repo_path = path WHERE id = ?", (project,))
+                own = (project_name(path), project)
+                conn.execute("UPDATE projects SET repo_path = path, name = ? WHERE id = ?", own)
                 left = conn.execute("SELECT id FROM sessions WHERE project_id = ?", (project,))
                 refresh(conn, first_column(left))
 

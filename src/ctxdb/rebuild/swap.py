@@ -78,6 +78,7 @@ def swap_content(new: Path, db_path: Path, progress: Progress) -> None:
         closing(open_writer(db_path)) as target,
     ):
         _copy(source, target, progress, "Putting the new rows in place")
+        target.execute("PRAGMA busy_timeout = 0")
         with suppress(sqlite3.OperationalError):  # a reader needs the log: later, then
             target.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 

@@ -200,7 +200,7 @@ def _project(conn: sqlite3.Connection, seen: SessionFacts, path: str, source: st
     if row is None:
         cursor = conn.execute(
             "INSERT INTO projects (path, name, repo_path, path_source) VALUES (?, ?, ?, ?)",
-            (path, _name(repo), repo, source),
+            (path, project_name(repo), repo, source),
         )
         if source == "cwd":
             _guess_again(conn, folder_name(path))
@@ -212,7 +212,7 @@ def _project(conn: sqlite3.Connection, seen: SessionFacts, path: str, source: st
     if (repo, source) != (known_repo, known_source):
         conn.execute(
             "UPDATE projects SET repo_path = ?, name = ?, path_source = ? WHERE id = ?",
-            (repo, _name(repo), source, project_id),
+            (repo, project_name(repo), source, project_id),
         )
         _stamp_project(conn, project_id)
         if source == "cwd" != known_source:
@@ -226,7 +226,8 @@ def _stamp_project(conn: sqlite3.Connection, project_id: int) -> None:
     stamp(conn, [session_id for (session_id,) in found.fetchall()])
 
 
-def _name(repo: str) -> str:
+def project_name(repo: str) -> str:
+    """The last folder of a repository's path."""
     return re.split(r"[/\\]", repo.rstrip("/\\"))[-1] or repo
 
 
