@@ -15,6 +15,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -182,6 +183,72 @@ def test_only_the_owner_can_read_what_a_server_leaves_behind(tmp_path: Path) -> 
         secret = json.loads(state.read_text())["secret"]
         assert secret not in server.url
         assert server.get("/-/ctxdb", cookie=f"ctxdb={secret}").status == 403
+
+
+AS_ANOTHER_USER = """
+import encodings.idna, http.client, json, os, sys  # Python may be where this user cannot go
+port, server, *files = json.loads(sys.argv[1])
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+def status(path, **headers):
+    conn = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    conn.request("GET", path, headers=headers)
+    return conn.getresponse().status
+def text(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read().decode(errors="replace")
+    except OSError as e:
+        return type(e).__name__
+paths = ["/", "/-/ctxdb", "/demo.json", "/-/ctxdb/enter?token=a.b", "/-/ctxdb/download"]
+commands = [text(f"/proc/{pid}/cmdline") for pid in os.listdir("/proc") if pid.isdecimal()]
+print(json.dumps({
+    "statuses": [status(path) for path in paths] + [status("/-/ctxdb", Cookie="ctxdb=a")],
+    "files": [text(path) for path in files],
+    "environ": text(f"/proc/{server}/environ"),
+    "commands": commands,
+}))
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can enter: only the modes of files protect what is in it."""
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_of_the_machine_gets_403_and_finds_no_secret(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = open_folder / "browser"
+    browser.write_text("#!/bin/sh\nexec sleep 60\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{browser} %s &")
+    db = own_database(open_folder)
+    db.parent.chmod(0o755)
+    beside = [db, db.with_name("demo.db-serve.json"), db.with_name("demo.db-serve.html")]
+    with serving(sys.executable, db, "--no-sync", "--open") as server:
+        assert all(path.is_file() for path in beside)
+        secret = json.loads(beside[1].read_bytes())["secret"]
+        token = server.url.partition("token=")[2]
+        given = json.dumps([server.port, server.process.pid, *map(str, beside)])
+        done = subprocess.run(
+            [sys.executable, "-c", AS_ANOTHER_USER, given],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        seen = json.loads(done.stdout)
+        assert set(seen["statuses"]) == {403}
+        assert seen["files"] == ["PermissionError"] * 3
+        assert seen["environ"] == "PermissionError"
+        assert any("serve.html" in words for words in seen["commands"])
+        for hidden in (secret, token, token.partition(".")[0]):
+            assert not any(hidden in words for words in seen["commands"])
+        assert server.get("/-/ctxdb", cookie=server.enter()).status == 200
 
 
 def test_serving_twice_names_the_first_and_gives_another_link(tmp_path: Path) -> None:
