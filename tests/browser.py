@@ -131,6 +131,14 @@ class Browser:
     def picture(self, path: Path) -> None:
         self.driver.save_screenshot(str(path))
 
+    def whole_picture(self, path: Path) -> None:
+        """All of the page, also what is below the window."""
+        width, height = self.run("return [innerWidth, document.documentElement.scrollHeight]")
+        screen = {"width": width, "height": min(height, 4000), "deviceScaleFactor": 1}
+        change = "Emulation.setDeviceMetricsOverride"
+        self.driver.execute_cdp_cmd(change, {**screen, "mobile": False})
+        self.picture(path)
+
     def check(self, base: str) -> None:
         """No error on the console, and no request but to this server."""
         errors = [one["message"] for one in self.driver.get_log("browser") if _is_error(one)]

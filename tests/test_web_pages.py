@@ -323,9 +323,11 @@ def test_case_101_hostile_text_on_every_page_stays_inert(world: World) -> None:
             "/ask/tool_stats",
         ):
             shown(client, f"/-/ctxdb{path}")
-        for payload in payloads.values():
-            text = quote(payload)
-            for path in (
+        # All texts at once in every field, and each text alone in one field after the other.
+        together = quote(" ".join(payloads.values()))
+        alone = [quote(payload) for payload in payloads.values()]
+        for nth, text in enumerate([together, *alone]):
+            paths = (
                 f"/search?q={text}",
                 f"/file?path={text}",
                 f"/project?name={text}",
@@ -337,7 +339,8 @@ def test_case_101_hostile_text_on_every_page_stays_inert(world: World) -> None:
                 f"/sessions?sort={text}&who={text}",
                 f"/ask/sessions_touching?path={text}",
                 f"/rows/sessions_overview?project={text}",
-            ):
+            )
+            for path in paths if text is together else [paths[nth % len(paths)]]:
                 reply = client.get(f"/-/ctxdb{path}")
                 assert reply.status in (200, 302, 400, 404), (path, reply.text[-1500:])
                 if reply.status != 302:

@@ -78,8 +78,15 @@ def test_an_agent_opens_in_place(browser: Browser, base: str) -> None:
     browser.check(base)
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("size", "dark"),
+    [
+        (WIDE, False),
+        (NARROW, True),
+        pytest.param(WIDE, True, marks=pytest.mark.slow),
+        pytest.param(NARROW, False, marks=pytest.mark.slow),
+    ],
+)
 def test_the_page_fits_and_everyone_can_use_it(
     browser: Browser, base: str, size: tuple[int, int], dark: bool
 ) -> None:

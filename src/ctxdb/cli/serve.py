@@ -112,4 +112,7 @@ def _print_settings(db_path: Path, *, is_1_0: bool) -> None:
     if not db_path.exists():
         raise NoDatabase(db_path)
     adapter = adapter_1 if is_1_0 else adapter_065
+    if not is_1_0:  # its metadata has no place for settings
+        options = adapter_065.options()
+        note(f"Start it so: datasette {db_path.name} --metadata metadata.json {options}")
     say(json.dumps(adapter.printed(read_facts(db_path), db_path.stem), indent=2))

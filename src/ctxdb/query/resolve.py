@@ -95,7 +95,8 @@ def project_ids(conn: sqlite3.Connection, text: str) -> list[int]:
         found = [one for one in projects if one.repo_path in shown]
     # .worktrees is a part of a path; ./lantern is a folder here.
     is_here = text in (".", "..") or text.startswith(("./", "../"))
-    if not found and (text.startswith("~") or os.sep in text or is_here):
+    can_be_folder = text.startswith("~") or os.sep in text or is_here
+    if not found and can_be_folder and "\0" not in text:  # no path has a zero byte
         folder = os.path.abspath(os.path.expanduser(text))  # noqa: PTH100, PTH111
         # Claude Code writes the real path of a folder; a person may get there by a symbolic link.
         found = _in_folder(projects, folder, is_here=is_here) or _in_folder(

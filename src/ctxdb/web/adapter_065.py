@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxdb.web.facts import ABOUT, TITLE
+from ctxdb.web.facts import ABOUT, PRINTED_SETTINGS, TITLE
 
 if TYPE_CHECKING:
     from ctxdb.web.facts import Facts, TableFacts
+
+
+# Without these, a page of a large view counts its rows for a second, and the database can be
+# downloaded.
+NEEDED_SETTINGS = ("sql_time_limit_ms", "suggest_facets", "allow_download")
 
 
 def metadata(facts: Facts, database: str) -> dict[str, Any]:
@@ -39,6 +44,16 @@ def printed(facts: Facts, database: str) -> dict[str, Any]:
     made = metadata(facts, database)
     made["databases"][database]["queries"] = queries(facts)
     return made
+
+
+def options() -> str:
+    """The settings as options of the command line: a metadata file has no place for them."""
+    words = {name: PRINTED_SETTINGS[name] for name in NEEDED_SETTINGS}
+    return " ".join(f"--setting {name} {_written(one)}" for name, one in words.items())
+
+
+def _written(value: object) -> str:
+    return ("on" if value else "off") if isinstance(value, bool) else str(value)
 
 
 def _table(one: TableFacts) -> dict[str, Any]:

@@ -63,9 +63,12 @@ def answer_chart(rows: Rows) -> AnswerChart | None:
     if len(sums) < FEWEST or not any(one > 0 for one in sums.values()):
         return None
     unit = _VALUES[kinds[value]]
-    title = f"{value} by {label}".replace("_usd", "").replace("_", " ").capitalize()
+    step = label
     if all(_DAY.match(name) for name in sums):
         sums = _with_all_days(sums)
+        if not all(_DAY.match(name) for name in sums):
+            step = "month"
+    title = f"{value} by {step}".replace("_usd", "").replace("_", " ").capitalize()
     if all(_TIMES.match(name) for name in sums):
         bars = [
             charts.Bar(name, [charts.Part("s1", one, f"{name}: {unit(one)}")])

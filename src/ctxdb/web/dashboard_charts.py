@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctxdb.web.dashboard_data import Seen
     from ctxdb.web.reading import Row
 
-RANKED = 12  # projects or models in the ranked list
+RANKED = 8  # projects or models in the ranked list
 OTHER = "other"
 NO_PROJECT = "(no project)"
 NO_MODEL = "(no model)"
@@ -34,12 +34,16 @@ class Chart:
 
 
 def _shown_name(seen: Seen, row: Row) -> str:
-    return row[seen.by] or (NO_PROJECT if seen.by == "project" else NO_MODEL)
+    return row[seen.by] or _nameless(seen)
+
+
+def _nameless(seen: Seen) -> str:
+    return NO_PROJECT if seen.by == "project" else NO_MODEL
 
 
 def _series(seen: Seen, rows: Sequence[Row]) -> dict[str, str]:
     """The class of each name that gets a colour; the others are one series."""
-    names = [name or NO_PROJECT for name in figures.groups(rows, seen.by)]
+    names = [name or _nameless(seen) for name in figures.groups(rows, seen.by)]
     shown = names if len(names) <= charts.SERIES else names[: charts.SERIES]
     return charts.colours(shown, seen.known[seen.by])
 
@@ -63,7 +67,7 @@ def cost_chart(seen: Seen) -> Chart:
 
     def part(bucket: Bucket, name: str) -> charts.Part:
         value = sums.get((bucket, name), 0.0)
-        narrowed = {} if name in (OTHER, NO_PROJECT) else {seen.by: name}
+        narrowed = {} if name in (OTHER, NO_PROJECT, NO_MODEL) else {seen.by: name}
         url = seen.sessions(**bucket.args, **narrowed, sort="-cost_usd")
         title = f"{bucket.title}: {name} {units.money(value)}"
         return charts.Part(style.get(name, OTHER), value, title, url)
@@ -116,20 +120,30 @@ def calendar(seen: Seen) -> Chart:
     return Chart(svg, (), ["Cost"], rows, "day")
 
 
-def ranked(seen: Seen) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The most expensive of a list, and what the others come to."""
+
+    shown: Sequence[Mapping[str, Any]]
+    more: int
+    more_cost: float
+
+
+def ranked(seen: Seen) -> Ranked:
     """Projects or models by cost, with bars."""
     rows = figures.within(seen.costs, seen.filters)
     style = _series(seen, rows)
     found = list(figures.groups(rows, seen.by).values())
     most = max((one["cost"] for one in found), default=0.0)
     for one in found:
-        one["name"] = one["name"] or NO_PROJECT
+        one["name"] = one["name"] or _nameless(seen)
         one["url"] = _narrowed_url(seen, one["name"])
         one["bar"] = charts.share_bar(
             one["cost"] / most if most else 0.0, style.get(one["name"], OTHER)
         )
         one["is_lower_bound"] = bool(one["unpriced"] or one["not_final"])
-    return found[:RANKED]
+    others = found[RANKED:]
+    return Ranked(found[:RANKED], len(others), sum(one["cost"] for one in others))
 
 
 def hours(seen: Seen) -> Chart:
