@@ -312,7 +312,8 @@ def test_units() -> None:
         "3.4M",
         "2.1B",
     ]
-    assert [units.duration(n) for n in (0.8, 12, 125, 3900, 97200)] == [
+    assert [units.duration(n) for n in (0.028, 0.8, 12, 125, 3900, 97200)] == [
+        "28 ms",
         "0.8 s",
         "12 s",
         "2 m 05 s",

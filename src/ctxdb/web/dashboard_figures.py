@@ -86,7 +86,7 @@ def first_row(seen: Seen) -> list[Figure]:
             "From cache",
             units.share(share),
             *figures.points(share, share_before, than),
-            shares,
+            shares if 2 * sum(one is not None for one in shares) > len(shares) else (),
             sql("cache_efficiency"),
             sql("cache_efficiency"),
         ),

@@ -49,9 +49,11 @@ def share(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """0.8 s, 12 s, 2 m 05 s, 1 h 05 m, 2 d 03 h."""
+    """28 ms, 0.8 s, 12 s, 2 m 05 s, 1 h 05 m, 2 d 03 h."""
     if seconds is None or not 0 <= seconds < float("inf"):
         return NOTHING
+    if 0 < seconds < 0.095:
+        return f"{max(round(seconds * 1000), 1)} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s".replace(".0 s", " s")
     whole = round(seconds)
