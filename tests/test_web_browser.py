@@ -51,7 +51,8 @@ def look_at(window: Browser, base: str, path: str, *, axe: bool = True) -> None:
     window.check(base)
     assert window.fits(), path
     if axe:
-        assert window.problems() == [], path
+        found = window.problems()
+        assert found == [], f"{path}: {found}"
 
 
 def test_pages_in_light_and_dark_wide_and_narrow(window: Browser) -> None:
