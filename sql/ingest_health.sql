@@ -12,6 +12,7 @@
 --   last_error (text): the latest error in this file
 --   last_read_at (time): when lines were last read
 --   missing_since (time): when the file was found to be missing
+--   machine (text, detail): the other machine that the file is on; empty for this one
 -- filters: since=last_read_at project=session_id session=session_id
 -- example: ctxdb query ingest_health --limit 10
 SELECT
@@ -19,7 +20,7 @@ SELECT
   CASE WHEN f.missing_since IS NULL THEN max(f.size - f."offset", 0) ELSE 0 END AS bytes_behind,
   f.lines, f.bad_lines, f.skipped_lines, coalesce(w.writes_lost, 0) AS writes_lost,
   (SELECT e.reason FROM ingest_errors e WHERE e.source_file_id = f.id ORDER BY e.id DESC LIMIT 1) AS last_error,
-  f.last_read_at, f.missing_since
+  f.last_read_at, f.missing_since, f.machine
 FROM source_files f
 LEFT JOIN (
   SELECT m.source_file_id, count(*) AS writes_lost FROM messages m

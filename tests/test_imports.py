@@ -17,7 +17,7 @@ SOURCE = Path(ctxdb.__file__).parent
 # lower layer and from its own package, but not from another name in its own layer.
 LAYERS = (
     ("__init__", "errors"),
-    ("assets", "settings", "escape", "formatting", "memory", "mounts", "columns"),
+    ("assets", "settings", "escape", "formatting", "memory", "mounts", "columns", "elsewhere"),
     ("config", "settings_file"),
     ("rows", "side_rows"),
     ("row_transport",),
@@ -41,6 +41,7 @@ LAYERS = (
     ("team",),
     ("push",),
     ("lake",),
+    ("merge",),
     ("api",),
     ("mcp", "statusline", "agent", "web"),
     ("cli",),

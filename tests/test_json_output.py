@@ -113,5 +113,5 @@ def test_words_after_two_dashes_ask_for_nothing() -> None:
 
 def test_every_schema_is_used_by_a_test() -> None:
     used = {name for name, _ in COMMANDS} | {"error", "doctor"}
-    used |= {"push"}  # test_push.py checks that one
+    used |= {"push", "merge"}  # test_push.py and test_merge.py check these
     assert {path.name.removesuffix(".schema.json") for path in SCHEMAS.iterdir()} == used

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctxdb.columns import CALL, FULL, METADATA, RESULT, USAGE, Row, column, working
+from ctxdb.elsewhere import name_elsewhere
 
 # -- what one line says -------------------------------------------------------------------------
 
@@ -437,6 +438,7 @@ class SourceFile(Row):
     first_seen_at: str | None = column()
     last_read_at: str | None = column()
     missing_since: str | None = column()
+    machine: str = column("")
     path_bytes: bytes | None = column(table="_file_marks")
     root: str | None = column(table="_file_marks")
     workflow_run: str | None = column(table="_file_marks")
@@ -449,6 +451,11 @@ class SourceFile(Row):
     searched_mark: bytes | None = column(table="_file_marks")
     is_new: bool = working(False)  # no line of it has been stored before this pass
     facts: list[AgentFact] | None = working()  # of its agent, by its place and meta.json
+
+    @property
+    def name(self) -> str:
+        """What the archive knows it by, and `load_some`: its path, on this machine or another."""
+        return name_elsewhere(self.machine, self.path)
 
     @property
     def unfinished(self) -> tuple[int, bytes] | None:

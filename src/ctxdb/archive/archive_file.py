@@ -75,6 +75,31 @@ def open_archive_to_read(db_path: Path) -> sqlite3.Connection | None:
     return conn
 
 
+def open_untouched_archive(path: Path, *, named: Path) -> sqlite3.Connection | None:
+    """The same for an archive that nothing writes to. No file is made beside it, nothing locked.
+
+    Messages name it `named`.
+    """
+    _refuse_unsafe(path)
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    conn = None
+    try:
+        conn = sqlite3.connect(uri, uri=True, isolation_level=None)
+        _check_application(conn, named)
+        (version,) = conn.execute("PRAGMA user_version").fetchone()
+        if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone():
+            conn.close()
+            return None
+    except sqlite3.Error as e:
+        if conn is not None:
+            conn.close()
+        raise as_archive_error(named, e) from e
+    if version < VERSION:
+        conn.close()
+        raise ArchiveError(f"{named}: was made by an older ctxdb; run `ctxdb sync` there")
+    return conn
+
+
 def _refuse_unsafe(path: Path) -> None:
     try:
         refuse_unsafe(path)

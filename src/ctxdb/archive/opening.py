@@ -5,6 +5,7 @@ The bytes are put into a file without a name, beside the database. It is gone wh
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import tempfile
@@ -15,9 +16,10 @@ from typing import BinaryIO
 from ctxdb.archive.archive_file import archive_path, open_archive_to_read
 from ctxdb.archive.read import ArchiveReader, Generation, generations
 from ctxdb.archive.stars import NO_STARS, Stars, count_stars, load_stars
+from ctxdb.elsewhere import is_elsewhere
 from ctxdb.errors import ArchiveError, DamagedBytes
 from ctxdb.files.identity import open_regular
-from ctxdb.files.walk import unpack
+from ctxdb.files.walk import text_of, unpack
 
 # Connections of the process that this one was forked from. They are never closed here.
 _inherited: list[sqlite3.Connection | None] = []
@@ -44,7 +46,7 @@ class ArchiveOpener:
         if file is None:
             try:
                 return open_regular(path)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):  # the second: of another machine
                 file = self.newest.get(name)
                 if file is None:
                     raise
@@ -72,6 +74,14 @@ class ArchiveOpener:
             self._conn.close()
             self._conn = self._reader = None
 
+    def newest_of(self, name: str) -> Generation | None:
+        """The newest generation of a file; None if it is not there, or cannot be read."""
+        try:
+            found = generations(self._own_reader().conn, "WHERE path = ?", (name,))
+        except (OSError, ArchiveError, sqlite3.Error):
+            return None
+        return found[-1] if found else None
+
     def _write(self, reader: ArchiveReader, file: Generation, out: BinaryIO) -> None:
         try:
             out.writelines(reader.pieces(file))
@@ -89,6 +99,23 @@ class ArchiveOpener:
                 raise FileNotFoundError(2, "there is no archive", str(self.db_path))
             self._reader = ArchiveReader(self._conn)
         return self._reader
+
+
+class ElsewhereOpener:
+    """Opens files of this machine as they are, and those of other machines from the archive."""
+
+    def __init__(self, db_path: Path) -> None:
+        self.archived = ArchiveOpener(db_path, {})
+
+    def __call__(self, path: str | bytes) -> int:
+        """Open it for reading. Raises OSError."""
+        name = os.fsdecode(path)
+        if not is_elsewhere(name):
+            return open_regular(path)
+        file = self.archived.newest_of(text_of(name))
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, "it is not in the archive", name)
+        return self.archived.open(file)
 
 
 def stat_of(conn: sqlite3.Connection, file: Generation) -> bytes | None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ctxdb.archive.compression import NotDecompressed, checksum, decompress
 from ctxdb.errors import DamagedBytes
+from ctxdb.files.walk import text_of
 
 # What reading a row of the archive may raise: any value can be in a damaged file.
 UNREADABLE = (
@@ -35,6 +36,11 @@ class Generation(NamedTuple):
     def open_path(self) -> str:
         """The path to give to the operating system."""
         return os.fsdecode(self.path_bytes or self.path)
+
+
+def archived_name(path: str, path_bytes: bytes | None) -> str:
+    """What the archive knows a file by that the database knows by these two."""
+    return path if path_bytes is None else text_of(os.fsdecode(path_bytes))
 
 
 class _Piece(NamedTuple):

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ctxdb.archive.read import ArchiveReader, Generation, generations
 from ctxdb.archive.stars import load_stars, star
+from ctxdb.elsewhere import is_elsewhere, split_name
 from ctxdb.errors import ArchiveError
 from ctxdb.files.identity import open_regular, pread
 
@@ -56,20 +57,32 @@ def files_of_session(
 def place_below(files: Sequence[Generation], folder: str | None) -> list[Target]:
     """Where each file goes: to its own place, or to the same place below another folder.
 
-    Raises ArchiveError if its own place is on another machine.
+    A file of another machine goes to the same path here. If that is also a file of this machine,
+    the longer one is put back, unless there is a file already. Raises ArchiveError if a folder that
+    Claude Code keeps its files in is not there.
     """
-    targets: list[Target] = []
+    targets: dict[str, Target] = {}
     for file in files:
-        inside = os.path.relpath(file.open_path, file.root)
+        _, path = split_name(file.open_path)
+        _, root = split_name(file.root)
+        inside = os.path.relpath(path, root)
         if inside.startswith(".."):
-            raise ArchiveError(f"{file.path}: is not below {file.root}; nothing was restored")
-        if folder is None and not os.path.isdir(os.path.dirname(file.root)):
-            why = f"there is no {os.path.dirname(file.root)} on this machine"
-            raise ArchiveError(f"{file.path}: {why}; nothing was restored; use --to DIR")
-        targets.append(
-            Target(file, file.open_path if folder is None else os.path.join(folder, inside))
-        )
-    return targets
+            raise ArchiveError(f"{path}: is not below {root}; nothing was restored")
+        if folder is None and not os.path.isdir(os.path.dirname(root)):
+            why = f"there is no {os.path.dirname(root)} on this machine"
+            raise ArchiveError(f"{path}: {why}; nothing was restored; use --to DIR")
+        target = Target(file, path if folder is None else os.path.join(folder, inside))
+        other = targets.get(target.path)
+        if other is None or _is_better(target, other):
+            targets[target.path] = target
+    return [*targets.values()]
+
+
+def _is_better(target: Target, other: Target) -> bool:
+    """Whether the first of two files for one place is to be put there."""
+    if os.path.lexists(target.path):
+        return not is_elsewhere(target.file.open_path)
+    return target.file.size > other.file.size
 
 
 def restore(conn: sqlite3.Connection, targets: Sequence[Target]) -> Restored:

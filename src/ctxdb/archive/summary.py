@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ctxdb.archive.archive_file import archive_path, as_archive_error, open_archive_to_read
+from ctxdb.archive.read import archived_name
 from ctxdb.archive.stars import count_stars, is_everywhere
 from ctxdb.errors import CtxdbError
 from ctxdb.formatting import counted
@@ -129,8 +130,10 @@ def _summarize(
             side = path.with_name(path.name + suffix)
             found.bytes_on_disk += side.stat().st_size if side.exists() else 0
     if database is not None:
-        for name, offset in database.execute(
-            'SELECT path, "offset" FROM source_files WHERE "offset" > 0 AND state <> \'missing\''
+        for at, path_bytes, offset in database.execute(
+            'SELECT f.path, b.path_bytes, f."offset" FROM source_files f LEFT JOIN _file_marks b'
+            " ON b.source_file_id = f.id WHERE f.\"offset\" > 0 AND f.state <> 'missing'"
         ):
+            name = archived_name(at, path_bytes)
             found.files_not_archived += name not in archived
             found.bytes_not_archived += max(offset - archived.get(name, 0), 0)

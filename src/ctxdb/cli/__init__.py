@@ -41,6 +41,7 @@ COMMANDS = {
     "redact": "ctxdb.cli.redact:redact",
     "backup": "ctxdb.cli.backup:backup",
     "rebuild": "ctxdb.cli.rebuild:rebuild",
+    "merge": "ctxdb.cli.merge:merge",
     "forget": "ctxdb.cli.forget:forget",
     "push": "ctxdb.cli.push:push",
     "mcp": "ctxdb.cli.mcp:mcp",

@@ -88,10 +88,12 @@ def restore(
 
 def _list(archive: sqlite3.Connection, conn: sqlite3.Connection, *, as_json: bool) -> None:
     from ctxdb.archive.read import generations
+    from ctxdb.elsewhere import split_name
 
     gone: dict[str, int] = {}
     for file in generations(archive, "WHERE session_id IS NOT NULL"):
-        if not Path(file.open_path).exists():
+        _, path = split_name(file.open_path)
+        if not Path(path).exists():
             gone[file.session_id or ""] = gone.get(file.session_id or "", 0) + file.size
     rows = [
         {"session_id": session_id, "bytes": size, "title": title, "ended_at": ended_at}

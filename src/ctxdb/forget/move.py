@@ -138,7 +138,7 @@ def _move_events(conn: sqlite3.Connection, kept: Iterable[int]) -> None:
         " JOIN events e ON e.id = c.event_id JOIN source_files f ON f.id = c.source_file_id"
         " WHERE c.source_file_id IN (SELECT value FROM json_each(?))"
         "  AND e.source_file_id IN (SELECT id FROM gone_files)"
-        " ORDER BY f.agent_id IS NOT NULL DESC, f.path DESC",
+        " ORDER BY f.agent_id IS NOT NULL DESC, f.path DESC, f.machine DESC",
         (json_list(kept),),
     ).fetchall():
         conn.execute(

@@ -302,11 +302,11 @@ class _Removal:
         if not self.again:
             return
         work = []
-        known = source_files.load_some(self.conn, [file.path for file in self.again.values()])
+        known = source_files.load_some(self.conn, [file.name for file in self.again.values()])
         for old in sorted(self.again.values(), key=_reading_order):
             if not old.offset:
                 continue
-            item = known[old.path]
+            item = known[old.name]
             path = os.fsdecode(old.path_bytes or old.path)
             found = FoundFile(path, old.root or "", 0, 0, old.offset, 0, 0)
             masked = self.masked.get(old.id, ())
@@ -369,8 +369,8 @@ class _Removal:
 _IDS = "WHERE t.id IN (SELECT value FROM json_each(?)) ORDER BY t.path"
 
 
-def _reading_order(file: SourceFile) -> tuple[bool, str]:
-    return (file.agent_id is not None, file.path)
+def _reading_order(file: SourceFile) -> tuple[bool, str, str]:
+    return (file.agent_id is not None, file.path, file.machine)
 
 
 def _can_be_read_again(conn: sqlite3.Connection, file: SourceFile, opener: Opener) -> bool:

@@ -35,7 +35,8 @@ _READ_UP_TO = "read_up_to"  # a key of `meta` in the archive: the last `last_rea
 _TRANSCRIPTS = (
     "SELECT f.path, b.path_bytes, coalesce(b.root, '/'), f.session_id, f.agent_id, f.last_read_at"
     " FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id"
-    " WHERE f.state <> 'missing' AND (f.last_read_at >= ? OR f.size > f.\"offset\") ORDER BY f.id"
+    " WHERE f.machine = '' AND f.state <> 'missing'"
+    ' AND (f.last_read_at >= ? OR f.size > f."offset") ORDER BY f.id'
 )
 _SIDE_FILES = (
     "SELECT path, path_bytes, NULL, session_id, NULL, read_at FROM _side_files"
@@ -122,12 +123,15 @@ def is_behind(db_path: Path, conn: sqlite3.Connection) -> bool:
         row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
     (since,) = row or ("",)
     (read_at,) = conn.execute(
-        "SELECT max(coalesce((SELECT max(last_read_at) FROM source_files), ''),"
+        "SELECT max(coalesce((SELECT max(last_read_at) FROM source_files WHERE machine = ''), ''),"
         " coalesce((SELECT max(read_at) FROM _side_files), ''))"
     ).fetchone()
     if read_at > since:
         return True
-    unfinished = "SELECT 1 FROM source_files WHERE state <> 'missing' AND size > \"offset\" LIMIT 1"
+    unfinished = (
+        "SELECT 1 FROM source_files WHERE machine = '' AND state <> 'missing'"
+        ' AND size > "offset" LIMIT 1'
+    )
     return bool(waits or conn.execute(unfinished).fetchone())
 
 

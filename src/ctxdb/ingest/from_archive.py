@@ -23,6 +23,7 @@ from ctxdb.archive.sources import HISTORY, TRANSCRIPT
 from ctxdb.claude.layout import is_transcript, reading_order
 from ctxdb.claude.side_contents import SideRole, role_of
 from ctxdb.claude.sidecars import read_meta, read_sessions_index
+from ctxdb.elsewhere import name_elsewhere, split_name
 from ctxdb.files.identity import mark_of
 from ctxdb.files.walk import FoundFile, scan, text_of, unpack
 from ctxdb.ingest.gate import Gate
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 ARCHIVE_KEY = "archive"  # of `_meta`: the id of the archive that the database was compared with
 
 _KNOWN = (
-    'SELECT f.path, f."offset", b.generation FROM source_files f'
+    'SELECT f.machine, f.path, f."offset", b.generation FROM source_files f'
     " JOIN _file_marks b ON b.source_file_id = f.id"
 )
 
@@ -64,7 +65,10 @@ class Lacking:
 def find_lacking(conn: sqlite3.Connection, archive: sqlite3.Connection) -> Lacking:
     """Compare both. Nothing is decompressed."""
     found = Lacking()
-    known = {path: (offset, n) for path, offset, n in conn.execute(_KNOWN)}
+    known = {
+        name_elsewhere(machine, path): (offset, n)
+        for machine, path, offset, n in conn.execute(_KNOWN)
+    }
     beside = dict(conn.execute('SELECT path, "offset" FROM _side_files'))
     for files in _by_path(generations(archive)):
         newest = files[-1]
@@ -267,16 +271,19 @@ def _read_index(conn: sqlite3.Connection, folder: str, reading: Reading) -> None
 
 def _note_source(conn: sqlite3.Connection, file: Generation, stat: bytes | None, now: str) -> None:
     """Note how the source looked when it was archived, and that it is gone if it is."""
+    machine, path = split_name(file.path)
+    if machine:  # it may be there, on that machine
+        stat = None
     _, ino, size, _, _ = unpack(stat)
     conn.execute(
         "UPDATE _file_marks SET stat = ?, ino = ? WHERE source_file_id ="
-        " (SELECT id FROM source_files WHERE path = ?)",
-        (stat, ino, file.path),
+        " (SELECT id FROM source_files WHERE path = ? AND machine = ?)",
+        (stat, ino or None, path, machine),
     )
-    if not os.path.lexists(file.open_path):
+    if not machine and not os.path.lexists(file.open_path):
         conn.execute(
             "UPDATE source_files SET state = 'missing', size = ?,"
-            " missing_since = coalesce(missing_since, ?) WHERE path = ?",
+            " missing_since = coalesce(missing_since, ?) WHERE path = ? AND machine = ''",
             (max(size, file.size), now, file.path),
         )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.columns import columns
-from ctxdb.files.identity import mark_of, open_regular
+from ctxdb.files.identity import mark_of
 from ctxdb.files.tail import find_newline
 from ctxdb.files.walk import pack_stat
 from ctxdb.ingest.line_reader import FilePlace, read_chunk
@@ -102,7 +102,7 @@ class LineCheck:
     def check_file(self, file: SourceFile) -> None:
         """Compare one file with its rows."""
         try:
-            fd = open_regular(file.path_bytes or file.path)
+            fd = self.reading.opener(file.path_bytes or file.path)
         except OSError as e:
             self.report.files_gone += 1
             if file.missing_since is None and not isinstance(e, FileNotFoundError):

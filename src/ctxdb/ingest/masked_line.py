@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from ctxdb.archive.archive_file import open_archive_to_read
-from ctxdb.archive.opening import NewestStars
+from ctxdb.archive.opening import ElsewhereOpener, NewestStars
 from ctxdb.archive.stars import NO_STARS, Stars, count_stars
 from ctxdb.claude import read_entry
 from ctxdb.claude.sidecars import MAX_BYTES
@@ -74,7 +74,7 @@ def reading_of(
     conn: sqlite3.Connection, masker: Masker | None, stars: StarsOf | None = None
 ) -> Reading:
     """How to read lines for a database."""
-    return Reading(masker, Digest(key_of(conn, LINES)), stars=stars)
+    return Reading(masker, Digest(key_of(conn, LINES)), _opener_of(conn), stars)
 
 
 def stars_beside(db_path: Path) -> StarsOf | None:
@@ -87,6 +87,17 @@ def stars_beside(db_path: Path) -> StarsOf | None:
             return NewestStars(db_path) if count_stars(archive) else None
     except (ArchiveError, sqlite3.Error):  # what uses the archive itself says what is wrong with it
         return None
+
+
+def _opener_of(conn: sqlite3.Connection) -> Opener:
+    """Opens transcripts; if some are of another machine, these from the archive."""
+    some = "SELECT 1 FROM source_files WHERE machine <> '' LIMIT 1"
+    if conn.execute(some).fetchone() is None:
+        return open_regular
+    (db_path,) = conn.execute(
+        "SELECT file FROM pragma_database_list WHERE name = 'main'"
+    ).fetchone()
+    return ElsewhereOpener(Path(db_path))
 
 
 class Secrets:

@@ -112,7 +112,7 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
 
     from ctxdb.errors import CtxdbError, OldDatabase
     from ctxdb.store.connection import open_reader
-    from ctxdb.store.version import MEANINGS, applied, is_current, meanings_of
+    from ctxdb.store.version import MEANINGS, applied, is_current, meanings_of, steps
 
     try:
         conn = open_reader(config.db_path)
@@ -134,7 +134,8 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
                     refuse_newer(conn, config.db_path)
             if not _is_made_from(conn, config.roots):
                 return None
-            _compare(conn, config.roots, glance)
+            if applied(conn) == steps():  # else the sync that is due compares
+                _compare(conn, config.roots, glance)
             return glance
         finally:
             conn.close()
@@ -162,7 +163,8 @@ def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -
     found = scan(roots, is_transcript, load_stats(conn))
     for file in found.files:
         row = conn.execute(
-            'SELECT "offset", state FROM source_files WHERE path = ?', (text_of(file.path),)
+            "SELECT \"offset\", state FROM source_files WHERE path = ? AND machine = ''",
+            (text_of(file.path),),
         ).fetchone()
         if row is None and tombstones.stat_of(file.path) == file.stat:
             continue  # of a forgotten session, or of an ignored project

@@ -7,11 +7,15 @@ are known by their paths.
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ctxdb.elsewhere import name_elsewhere, split_name
+from ctxdb.files.walk import store_path
 from ctxdb.store import model_ladder
 from ctxdb.store.changes import stamp
 from ctxdb.store.connection import write_transaction
@@ -140,18 +144,23 @@ class CarriedRows:
 
 
 def carry_sessions(
-    sessions: Collection[str], old: sqlite3.Connection, new: sqlite3.Connection
+    sessions: Collection[str],
+    old: sqlite3.Connection,
+    new: sqlite3.Connection,
+    machine_of: Callable[[str], str] = str,
 ) -> CarriedRows:
     """Copy these sessions, with the files they are in. Sessions that are there are left as is.
 
-    The sessions must be all that are linked with each other: see `verify.reach`.
+    The sessions must be all that are linked with each other: see `verify.reach`. `machine_of` says
+    which machine a file is of, in the target, by what the old database says.
     """
     present = {found for (found,) in new.execute("SELECT id FROM sessions")}
     wanted = set(sessions) - present
     done = CarriedRows(len(wanted))
     if wanted:
-        with _wanted(old, wanted), write_transaction(new):
-            _Carrying(old, new, done).run()
+        begun = nullcontext() if new.in_transaction else write_transaction(new)
+        with _wanted(old, wanted), begun:
+            _Carrying(old, new, done, machine_of).run()
             stamp(new, wanted)
             stamp(new, [*wanted, None])
     return done
@@ -202,16 +211,27 @@ class _wanted:  # noqa: N801  a context manager
 class _Carrying:
     """Copies the rows of all parts."""
 
-    def __init__(self, old: sqlite3.Connection, new: sqlite3.Connection, done: CarriedRows) -> None:
+    def __init__(
+        self,
+        old: sqlite3.Connection,
+        new: sqlite3.Connection,
+        done: CarriedRows,
+        machine_of: Callable[[str], str],
+    ) -> None:
         self.old = old
         self.new = new
         self.done = done
+        self.machine_of = machine_of
         self.moved = {part.table: self._last(part.table) for part in PARTS if part.key}
         self.numbers: dict[str, dict[int, int]] = {}
+        self.machines: dict[int, tuple[str, str]] = {}  # of files: machine and path
+        self.present: dict[str, dict[int, int]] = {}  # table: rows that the target has already
 
     def run(self) -> None:
         for table in _BY_PATH:
             self._map_by_path(table)
+        self.present["messages"] = self._find_present_messages()
+        self.present["tool_uses"] = self._find_present_calls()
         for part in (*PARTS, *FILE_PARTS):
             self._copy(part)
         for table, (index, names) in _INDEXES.items():
@@ -236,22 +256,79 @@ class _Carrying:
             )
         names = self._columns(table)
         numbers: dict[int, int] = {}
-        known = dict(self.new.execute(f"SELECT path, id FROM {table}"))
+        of_machine = "machine" if table == "source_files" else "''"
+        known = {
+            (machine, path): number
+            for machine, path, number in self.new.execute(
+                f"SELECT {of_machine}, path, id FROM {table}"
+            )
+        }
         last = self._last(table)
         new_files = []
         for row in self._rows(table, names, where):
             values = dict(zip(names, row, strict=True))
-            number = known.get(values["path"])
+            if table == "source_files":
+                self._place_file(values)
+            number = known.get((values.get("machine", ""), values["path"]))
             if number is None:
                 last += 1
                 number = last
                 new_files.append((values["id"],))
-                self._insert(table, names, [tuple({**values, "id": number}.values())])
+                self._insert(table, [*values], [tuple({**values, "id": number}.values())])
             numbers[values["id"]] = number
+            if table == "source_files":
+                self.machines[number] = (values["machine"], values["path"])
         self.numbers[table] = numbers
         if table == "source_files":  # the others keep their own marks and counts
             self.old.execute("DELETE FROM temp.wanted_files")
             self.old.executemany("INSERT INTO temp.wanted_files VALUES (?)", new_files)
+
+    def _place_file(self, values: dict[str, Any]) -> None:
+        """Say which machine a file is of. One of another machine is not missing here."""
+        values["machine"] = self.machine_of(values.get("machine", ""))
+        if values["machine"]:
+            is_read = values["offset"] >= values["size"]
+            values["state"] = "ok" if is_read else "partial"
+            values["missing_since"] = None
+
+    def _place_marks(self, names: list[str], row: list[Any]) -> list[Any]:
+        """The bookkeeping of a file: by which name it is opened, below which root."""
+        values = dict(zip(names, row, strict=True))
+        machine, path = self.machines[values["source_file_id"]]
+        _, there = split_name(os.fsdecode(values["path_bytes"] or path))
+        _, root = split_name(values["root"] or "")
+        if machine:
+            values["path_bytes"] = os.fsencode(name_elsewhere(machine, there))
+            values["root"] = name_elsewhere(machine, root)
+            values["stat"] = values["ino"] = None
+        else:
+            _, values["path_bytes"] = store_path(there)
+            values["root"] = root or None
+        return [*values.values()]
+
+    def _find_present_messages(self) -> dict[int, int]:
+        """Messages that the target has: an entry can be in several sessions."""
+        known = dict(self.new.execute("SELECT uuid, id FROM messages WHERE uuid IS NOT NULL"))
+        wanted = f"id IN {_MESSAGES} AND uuid IS NOT NULL"
+        found = self._rows("messages", ["uuid", "id"], wanted) if known else ()
+        return {number: known[uuid] for uuid, number in found if uuid in known}
+
+    def _find_present_calls(self) -> dict[int, int]:
+        """Calls of these messages. The id of a call alone may be that of another one."""
+        messages = self.present["messages"]
+        by_call: dict[tuple[int, str], int] = {}
+        for message_id in set(messages.values()):
+            for call, number in self.new.execute(
+                "SELECT tool_use_id, id FROM tool_uses WHERE message_id = ?", (message_id,)
+            ):
+                by_call[message_id, call] = number
+        found: dict[int, int] = {}
+        names = ["message_id", "tool_use_id", "id"]
+        for message_id, call, number in self._rows("tool_uses", names, f"id IN {_TOOLS}"):
+            there = by_call.get((messages.get(message_id, 0), call))
+            if there is not None:
+                found[number] = there
+        return found
 
     def _columns(self, table: str) -> list[str]:
         ours = {name for _, name, *_ in self.new.execute(f'PRAGMA table_info("{table}")')}
@@ -267,7 +344,11 @@ class _Carrying:
         rows: list[tuple[Any, ...]] = []
         where = f"id IN (SELECT id FROM temp.wanted_{part.table})" if part.is_needed else part.where
         for row in self._rows(part.table, names, where):
+            if part.references and self._is_of_present(part, names, row):
+                continue
             moved = [self._moved(part, name, value) for name, value in zip(names, row, strict=True)]
+            if part.table == "_file_marks":
+                moved = self._place_marks(names, moved)
             rows.append(tuple(moved))
             if len(rows) >= ROWS_AT_ONCE:
                 self._insert(part.table, names, rows)
@@ -283,7 +364,15 @@ class _Carrying:
             return None
         if table in self.numbers:
             return self.numbers[table].get(value)
-        return value + self.moved[table]
+        return self.present.get(table, {}).get(value, value + self.moved[table])
+
+    def _is_of_present(self, part: Part, names: list[str], row: tuple[Any, ...]) -> bool:
+        """Whether a row follows from a call that the target has, with all that follows from it."""
+        tools = self.present.get("tool_uses", {})
+        return part.table != "tool_uses" and any(
+            part.references.get(name) == "tool_uses" and value in tools
+            for name, value in zip(names, row, strict=True)
+        )
 
     def _insert(self, table: str, names: list[str], rows: list[tuple[Any, ...]]) -> None:
         quoted = ", ".join(f'"{name}"' for name in names)

@@ -85,7 +85,7 @@ class _Counting(Comparison):
         conn.execute(
             "INSERT OR IGNORE INTO temp.grown SELECT l.session_id FROM second._session_files l"
             " JOIN second.source_files s ON s.id = l.source_file_id"
-            " LEFT JOIN main.source_files f ON f.path = s.path"
+            " LEFT JOIN source_files f ON f.path = s.path AND f.machine = s.machine"
             ' WHERE f.id IS NULL OR s."offset" > f."offset"'
         )
 
@@ -137,8 +137,9 @@ class _Counting(Comparison):
         """Whether the first database had read the line that a row of the second is from."""
         if table.name in ("messages", "events", "message_copies"):
             return (
-                "EXISTS (SELECT 1 FROM second.source_files g JOIN main.source_files h"
-                ' ON h.path = g.path WHERE g.id = s.source_file_id AND s.byte_start < h."offset")'
+                "EXISTS (SELECT 1 FROM second.source_files g JOIN source_files h"
+                " ON h.path = g.path AND h.machine = g.machine"
+                ' WHERE g.id = s.source_file_id AND s.byte_start < h."offset")'
             )
         column = {"sessions": "id", "projects": "", "source_files": ""}.get(
             table.name, "session_id"

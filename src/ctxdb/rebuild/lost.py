@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from ctxdb.archive.opening import archived_sizes
+from ctxdb.elsewhere import name_elsewhere
 from ctxdb.verify.reach import Node
 
 _LOST_MESSAGES = (
@@ -24,12 +25,14 @@ def files_gone(old: sqlite3.Connection, db_path: Path) -> set[Node]:
     archived = archived_sizes(db_path)
     found: set[Node] = set()
     sql = (
-        'SELECT f.id, f.path, b.path_bytes, f."offset" FROM source_files f'
+        'SELECT f.id, f.machine, f.path, b.path_bytes, f."offset" FROM source_files f'
         ' LEFT JOIN _file_marks b ON b.source_file_id = f.id WHERE f."offset" > 0'
     )
-    for file_id, path, path_bytes, offset in old.execute(sql):
+    for file_id, machine, path, path_bytes, offset in old.execute(sql):
         where = path_bytes if isinstance(path_bytes, bytes) else path
-        if archived.get(path, 0) >= offset or not isinstance(where, str | bytes):
+        if archived.get(name_elsewhere(machine, path), 0) >= offset or not isinstance(
+            where, str | bytes
+        ):
             continue
         if not os.path.lexists(where):
             found.add(("file", file_id))
@@ -38,10 +41,11 @@ def files_gone(old: sqlite3.Connection, db_path: Path) -> set[Node]:
 
 def not_derived(old: sqlite3.Connection, new: sqlite3.Connection, carried: set[int]) -> set[Node]:
     """What the old database has, and the new one has not been able to derive."""
-    read = dict(new.execute('SELECT path, "offset" FROM source_files'))
+    offsets = 'SELECT id, machine, path, "offset" FROM source_files'
+    read = {(machine, path): offset for _, machine, path, offset in new.execute(offsets)}
     found: set[Node] = set()
-    for file_id, path, offset in old.execute('SELECT id, path, "offset" FROM source_files'):
-        if file_id not in carried and read.get(path, 0) < offset:
+    for file_id, machine, path, offset in old.execute(offsets):
+        if file_id not in carried and read.get((machine, path), 0) < offset:
             found.add(("file", file_id))
     rewritten = old.execute(
         "SELECT source_file_id FROM _file_marks WHERE generation > 0"
@@ -49,7 +53,15 @@ def not_derived(old: sqlite3.Connection, new: sqlite3.Connection, carried: set[i
     for (file_id,) in rewritten:
         if file_id not in carried and _lost_lines(old, new, file_id):
             found.add(("file", file_id))
-    return found | _sessions_without_files(old, new)
+    return found | sessions_without_files(old, new)
+
+
+def has_lost_lines(old: sqlite3.Connection, file_id: int) -> bool:
+    """Whether a rewritten file had lines that it has no longer."""
+    return any(
+        old.execute(sql, (file_id,)).fetchone() is not None
+        for sql in (_LOST_MESSAGES, _LOST_EVENTS)
+    )
 
 
 def _lost_lines(old: sqlite3.Connection, new: sqlite3.Connection, file_id: int) -> bool:
@@ -70,7 +82,7 @@ def _lost_lines(old: sqlite3.Connection, new: sqlite3.Connection, file_id: int) 
     )
 
 
-def _sessions_without_files(old: sqlite3.Connection, new: sqlite3.Connection) -> set[Node]:
+def sessions_without_files(old: sqlite3.Connection, new: sqlite3.Connection) -> set[Node]:
     """Sessions of which no file is known, as in what was read of a damaged database."""
     present = {session for (session,) in new.execute("SELECT id FROM sessions")}
     known = {

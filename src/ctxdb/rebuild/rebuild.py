@@ -15,6 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ctxdb.elsewhere import is_elsewhere
 from ctxdb.errors import CtxdbError, DamagedDatabase, NoDatabase
 from ctxdb.files.walk import store_path
 from ctxdb.ingest.first_sync import remove_unfinished, salvaged, unfinished
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from ctxdb.config import Config
     from ctxdb.progress import Progress
 
+_FILE_COLUMNS = "PRAGMA main.table_info(source_files)"
 MOST_TRIES = 4  # each of them carries over what the one before could not derive
 
 
@@ -126,6 +128,11 @@ def _old(path: Path, report: RebuildReport) -> Iterator[sqlite3.Connection]:
         except sqlite3.DatabaseError:  # not even its list of tables
             report.salvaged_rows = 0
     with closing(open_old(source)) as conn:
+        if "machine" not in {name for _, name, *_ in conn.execute(_FILE_COLUMNS)}:
+            # Of an earlier version, in which all files are of this machine.
+            conn.execute(
+                "CREATE TEMP VIEW source_files AS SELECT *, '' AS machine FROM main.source_files"
+            )
         yield conn
 
 
@@ -189,7 +196,11 @@ def _all_roots(old: sqlite3.Connection, config: Config) -> list[str]:
     """The folders to read: those of now, and those that the old database was made from."""
     named = {store_path(root)[0] for root in config.roots}
     found = old.execute("SELECT DISTINCT root FROM _file_marks WHERE root IS NOT NULL")
-    others = {root for (root,) in found if isinstance(root, str) and root.startswith("/")}
+    others = {
+        root
+        for (root,) in found
+        if isinstance(root, str) and root.startswith("/") and not is_elsewhere(root)
+    }
     return [*config.roots, *sorted(others - named)]
 
 
@@ -200,9 +211,9 @@ def _finish(old: sqlite3.Connection, new: sqlite3.Connection, report: RebuildRep
             "UPDATE source_files SET first_seen_at = coalesce(?1, first_seen_at),"
             ' last_read_at = iif("offset" = ?3, coalesce(?2, last_read_at), last_read_at),'
             " missing_since = iif(missing_since IS NULL, NULL, coalesce(?4, missing_since))"
-            " WHERE path = ?5",
+            " WHERE path = ?5 AND machine = ?6",
             old.execute(
-                'SELECT first_seen_at, last_read_at, "offset", missing_since, path'
+                'SELECT first_seen_at, last_read_at, "offset", missing_since, path, machine'
                 " FROM source_files"
             ),
         )

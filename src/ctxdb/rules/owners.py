@@ -79,7 +79,11 @@ def session_rank(session_id: str | None, first_unshared_at: str | None) -> Sessi
 
 
 class FileRank(NamedTuple):
-    """The order of files that hold an entry: main transcripts first, then by path."""
+    """The order of files that hold an entry: main transcripts first, then by path.
+
+    Of files with one path, that of this machine comes first.
+    """
 
     is_agents: bool
     path: str
+    machine: str = ""

@@ -16,6 +16,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ctxdb.archive.read import archived_name
 from ctxdb.claude.rebuilt_entry import rebuilt_entry
 from ctxdb.claude.stored_data import json_object
 from ctxdb.files.identity import mark_of, open_regular
@@ -111,7 +112,8 @@ class SessionLines:
         fd = _open_unchanged(file)
         if fd is not None:
             return _lines(fd, file.offset)
-        archived = self._archive.lines(file.path, file.offset, file.mark)
+        name = archived_name(file.path, file.path_bytes)
+        archived = self._archive.lines(name, file.offset, file.mark)
         if archived is None:
             return self._rebuild(file)
         self.archived.append(file.path)

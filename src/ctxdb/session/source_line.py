@@ -11,7 +11,9 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
+from ctxdb.archive.read import archived_name
 from ctxdb.claude.stored_data import uuids_in
+from ctxdb.elsewhere import is_elsewhere
 from ctxdb.errors import CtxdbError
 from ctxdb.files.identity import open_regular, pread
 from ctxdb.session.archived_files import ArchivedFiles
@@ -108,6 +110,8 @@ def _places(conn: sqlite3.Connection, uuid: str) -> list[Place]:
 
 
 def _why(place: Place) -> str:
+    if is_elsewhere(place.path_bytes):
+        return f"{place.path} is on another machine"
     if not os.path.lexists(place.path_bytes or place.path):
         return f"{place.path} is gone"
     return f"{place.path} has changed: the line is no longer at byte {place.start}"
@@ -134,7 +138,7 @@ def read_archived_line(archived: ArchivedFiles, place: Place) -> bytes | None:
     place = place._replace(length=abs(place.length))  # negative: of an earlier generation
     if not 0 < place.length < MAX_LINE_BYTES:
         return None
-    for read in archived.readers(place.path):
+    for read in archived.readers(archived_name(place.path, place.path_bytes)):
         try:
             data = _line_at(place, read)
         except CtxdbError:

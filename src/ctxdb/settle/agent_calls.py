@@ -36,7 +36,7 @@ def first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> st
             "SELECT (SELECT m.text FROM messages m INDEXED BY messages_source_file_id"
             "  WHERE m.source_file_id = f.id AND m.type = 'user' AND m.kind <> 'tool_result'"
             "  ORDER BY m.byte_start LIMIT 1) AS prompt FROM source_files f"
-            " WHERE f.agent_id = ? AND prompt IS NOT NULL ORDER BY f.path LIMIT 1",
+            " WHERE f.agent_id = ? AND prompt IS NOT NULL ORDER BY f.path, f.machine LIMIT 1",
             (agent_id,),
         ).fetchone()
     (prompt,) = row or (None,)

@@ -42,7 +42,7 @@ class _Stored:
 
 
 def _rank(file: SourceFile) -> FileRank:
-    return FileRank(file.agent_id is not None, file.path)
+    return FileRank(file.agent_id is not None, file.path, file.machine)
 
 
 def _line(file_id: int, start: int, event: Event) -> CountedLine:
@@ -134,16 +134,18 @@ class StoredEvents:
         event.id = found.id
 
     def _load(self, hashes: set[int]) -> None:
-        for line_hash, of_session, nth, row_id, file_id, is_agents, path, start, length in look_up(
+        rows = look_up(
             self.conn,
             sorted(hashes),
             "SELECT b.line_hash, b.file_session, b.nth, e.id, e.source_file_id,"
-            " f.agent_id IS NOT NULL, f.path, e.byte_start, e.byte_length"
+            " f.agent_id IS NOT NULL, f.path, f.machine, e.byte_start, e.byte_length"
             " FROM j CROSS JOIN _event_lines b ON b.line_hash = j.value"
             " JOIN events e ON e.id = b.event_id JOIN source_files f ON f.id = e.source_file_id",
-        ):
+        )
+        for line_hash, of_session, nth, row_id, file_id, *place in rows:
+            is_agents, path, machine, start, length = place
             self.stored[line_hash, of_session, nth] = _Stored(
-                row_id, file_id, FileRank(bool(is_agents), path), start, length
+                row_id, file_id, FileRank(bool(is_agents), path, machine), start, length
             )
 
     def _equal_before(self, file_id: int, line_hash: int, start: int) -> int:
@@ -266,7 +268,7 @@ class StoredEvents:
         other = self.conn.execute(
             "SELECT c.source_file_id, c.byte_start, c.byte_length FROM _event_copies c"
             " JOIN source_files f ON f.id = c.source_file_id WHERE c.event_id = ?"
-            " ORDER BY f.agent_id IS NOT NULL, f.path LIMIT 1",
+            " ORDER BY f.agent_id IS NOT NULL, f.path, f.machine LIMIT 1",
             (row_id,),
         ).fetchone()
         self.conn.execute("DELETE FROM turns WHERE event_id = ?", (row_id,))

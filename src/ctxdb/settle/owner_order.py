@@ -45,10 +45,11 @@ class OwnerRanks:
     def _file_rank(self, file_id: int) -> FileRank:
         if file_id not in self.files:
             row = self.conn.execute(
-                "SELECT agent_id IS NOT NULL, path FROM source_files WHERE id = ?", (file_id,)
+                "SELECT agent_id IS NOT NULL, path, machine FROM source_files WHERE id = ?",
+                (file_id,),
             ).fetchone()
-            is_agents, path = row or (True, "")
-            self.files[file_id] = FileRank(bool(is_agents), path)
+            is_agents, path, machine = row or (True, "", "")
+            self.files[file_id] = FileRank(bool(is_agents), path, machine)
         return self.files[file_id]
 
     def order(self, place: Place) -> OwnerOrder:

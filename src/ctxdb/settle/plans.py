@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from ctxdb.claude.names import EXIT_PLAN_MODE
 from ctxdb.claude.side_contents import PLAN, proposed_plan
+from ctxdb.elsewhere import split_name
 from ctxdb.rules.plans import Key, PlanFile, Planner, Proposal, plans_of
 from ctxdb.settle.differences import write_differences
 from ctxdb.settle.todos import LISTS
@@ -61,7 +62,10 @@ def refresh_plans(
         for session_id, text, at in look_up(conn, names, _TURNS)
         if text.strip()
     ]
-    files = [PlanFile(*values) for values in look_up(conn, named, _FILES)]
+    files = []
+    for slug, name, text, at in look_up(conn, named, _FILES):
+        _, place = split_name(name)
+        files.append(PlanFile(slug, place, text, at))
     stored: dict[Key, Plan] = {}
     for plan in load(conn, Plan, _STORED, (json_list(names), json_list(named))):
         path = plan.path if plan.source == "file" else None

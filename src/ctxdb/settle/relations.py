@@ -57,7 +57,7 @@ def _shared(conn: sqlite3.Connection, session_id: str) -> str | None:
         "SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
         " JOIN source_files f ON f.id = c.source_file_id"
         " WHERE c.session_id = ?1 AND m.session_id <> ?1"
-        " ORDER BY f.path DESC, c.byte_start DESC LIMIT 1",
+        " ORDER BY f.path DESC, f.machine DESC, c.byte_start DESC LIMIT 1",
         (session_id,),
     ).fetchone()
     (owner,) = row or (None,)

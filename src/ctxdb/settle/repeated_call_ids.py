@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ctxdb.settle.touched import Touched
 
 _PLACE = (
-    "SELECT m.session_id, m.agent_id, m.turn_id, f.path, m.byte_start FROM messages m"
+    "SELECT m.session_id, m.agent_id, m.turn_id, f.path || f.machine, m.byte_start FROM messages m"
     " LEFT JOIN source_files f ON f.id = m.source_file_id WHERE m.id = ?"
 )
 _COMPARED = tuple(name for name in all_columns(ToolUse) if name != "id")

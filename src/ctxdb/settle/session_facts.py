@@ -75,7 +75,7 @@ def read_facts(
             " FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
             " JOIN source_files f ON f.id = s.source_file_id"
             " ORDER BY j.key, f.agent_id IS NOT NULL, f.session_id IS NOT s.session_id,"
-            "  s.first_at IS NULL, s.first_at, f.path",
+            "  s.first_at IS NULL, s.first_at, f.path, f.machine",
         ),
     ):
         found[file.session_id].files.append(file)

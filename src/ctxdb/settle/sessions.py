@@ -13,6 +13,7 @@ from functools import cache
 
 from ctxdb.claude.stored_data import worktree_origin
 from ctxdb.columns import columns, insert_sql, values_of
+from ctxdb.elsewhere import name_elsewhere
 from ctxdb.rows import Session
 from ctxdb.rules.automation import is_automated
 from ctxdb.rules.paths import located
@@ -141,13 +142,14 @@ def _guess_path(conn: sqlite3.Connection, order: list[int]) -> tuple[str | None,
     """The project's path without any cwd: by the folder's index, its siblings or its name."""
     for file_id in order:
         row = conn.execute(
-            "SELECT f.path, b.root FROM source_files f JOIN _file_marks b"
+            "SELECT f.machine, f.path, b.root FROM source_files f JOIN _file_marks b"
             " ON b.source_file_id = f.id WHERE f.id = ?",
             (file_id,),
         ).fetchone()
-        file_path, root = row or ("", None)
+        machine, path, root = row or ("", "", None)
         if not root:
             continue
+        file_path = name_elsewhere(machine, path)
         below = file_path[len(root) :].lstrip("/")
         folder = below.partition("/")[0]
         if folder and "/" in below:

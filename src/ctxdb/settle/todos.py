@@ -19,8 +19,8 @@ from ctxdb.store.lookup import json_list, look_up
 _NAMES = " OR ".join(f"t.name = '{name}'" for name in LIST_TOOLS)
 LISTS = f"({_NAMES})"
 _CALLS = (
-    "SELECT t.session_id, t.name, t.agent_id, t.turn_id, t.started_at, f.path, m.byte_start,"
-    " t.input, t.result_text"
+    "SELECT t.session_id, t.name, t.agent_id, t.turn_id, t.started_at, f.path || f.machine,"
+    " m.byte_start, t.input, t.result_text"
     f" FROM j CROSS JOIN tool_uses t ON t.session_id = j.value AND {LISTS}"
     " CROSS JOIN messages m ON m.id = t.message_id"
     " CROSS JOIN source_files f ON f.id = m.source_file_id"

@@ -368,7 +368,7 @@ def file_order(conn: sqlite3.Connection, session_id: str) -> list[int]:
             "SELECT s.source_file_id FROM _session_files s JOIN source_files f"
             " ON f.id = s.source_file_id WHERE s.session_id = ?1"
             " ORDER BY f.agent_id IS NOT NULL, f.session_id IS NOT ?1, s.first_at IS NULL,"
-            "  s.first_at, f.path",
+            "  s.first_at, f.path, f.machine",
             (session_id,),
         )
     ]

@@ -56,7 +56,9 @@ def _has_unread_lines(config: Config, path: str) -> bool:
         return False
     with closing(open_reader(config.db_path)) as conn:
         row = conn.execute(
-            'SELECT "offset" FROM source_files WHERE path = ?', (text_of(path),)
+            'SELECT f."offset" FROM source_files f JOIN _file_marks b ON b.source_file_id = f.id'
+            " WHERE f.path = ? AND b.root NOT LIKE '/dev/null/%'",  # there: of another machine
+            (text_of(path),),
         ).fetchone()
     (offset,) = row or (0,)
     return bool(size > offset)

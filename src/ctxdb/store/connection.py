@@ -279,6 +279,22 @@ def open_old(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
 
 
+def open_untouched(path: Path, *, named: Path) -> sqlite3.Connection:
+    """A connection to a file that nothing writes to. No file is made beside it, nothing locked.
+
+    Messages name it `named`.
+    """
+    _check_sqlite()
+    uri = f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1"
+    with _closed_on_failure(
+        named, lambda: sqlite3.connect(uri, uri=True, isolation_level=None)
+    ) as conn:
+        conn.execute("PRAGMA temp_store = MEMORY")
+        conn.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
+        _check_application(conn, named)
+    return conn
+
+
 def _refuse_old(path: Path) -> None:
     """Raise OldDatabase. A connection that can write might change the file when it is closed."""
     if says_it_is_not_old(path):

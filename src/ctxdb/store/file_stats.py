@@ -24,7 +24,7 @@ _STATS = (
     "SELECT coalesce(b.path_bytes, f.path), CASE WHEN f.state IN ('ok', 'partial') THEN b.stat END"
     # CROSS: both tables by their keys. By an index of source_files it takes twice as long.
     " FROM _file_marks b CROSS JOIN source_files f ON f.id = b.source_file_id"
-    " WHERE f.missing_since IS NULL"
+    " WHERE f.missing_since IS NULL AND f.machine = ''"
 )
 
 

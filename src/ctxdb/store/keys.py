@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import sqlite3
+from hashlib import blake2b
 
 KEY_BYTES = 32
 LINES = "lines"  # of the digests by which lines and blocks are known again
@@ -49,9 +50,32 @@ def copy_keys(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
     target.executemany("INSERT OR REPLACE INTO _meta VALUES (?, ?)", rows)
 
 
+def other_keys(conn: sqlite3.Connection, name: str) -> list[bytes]:
+    """The keys of other databases that were merged into this one, of a name."""
+    if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_meta'").fetchone():
+        return []
+    rows = conn.execute(
+        "SELECT value FROM _meta WHERE key > ?1 AND key < ?1 || 'g' ORDER BY key",
+        (f"{_PREFIX}{name} ",),
+    )
+    return [key for (text,) in rows if (key := _as_key(text)) is not None]
+
+
+def add_other_keys(source: sqlite3.Connection, target: sqlite3.Connection, name: str) -> None:
+    """Give a database the keys of that name of another one, beside its own."""
+    for key in (_find(source, name), *other_keys(source, name)):
+        if key is not None:
+            digest = blake2b(key, digest_size=8).hexdigest()
+            give_key(target, f"{name} {digest}", key)
+
+
 def _find(conn: sqlite3.Connection, name: str) -> bytes | None:
     row = conn.execute("SELECT value FROM _meta WHERE key = ?", (_PREFIX + name,)).fetchone()
     (text,) = row or ("",)
+    return _as_key(text)
+
+
+def _as_key(text: str | None) -> bytes | None:
     try:
         key = bytes.fromhex(text or "")
     except (TypeError, ValueError):  # any value can be in a database

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxdb.claude.layout import role_of
 from ctxdb.columns import from_sql, loader, select_sql
+from ctxdb.elsewhere import split_name
 from ctxdb.files.identity import Known
 from ctxdb.files.walk import FoundFile, numbers_of, pack, store_path, unpack
 from ctxdb.rows import SourceFile
@@ -52,9 +53,16 @@ def load_place(conn: sqlite3.Connection, file: SourceFile) -> None:
 
 
 def load_some(conn: sqlite3.Connection, paths: Iterable[str]) -> dict[str, KnownFile]:
-    """Those files that are known, by their stored path."""
-    sql = f"SELECT {_COLUMNS} FROM j CROSS JOIN {_TABLES} WHERE t.path = j.value"
-    return _load(look_up(conn, paths, sql))
+    """Those files that are known, by their stored path, or by their name on another machine."""
+    sql = f"SELECT {_COLUMNS} FROM j CROSS JOIN {_TABLES} WHERE t.path = j.value AND t.machine = ?"
+    by_machine: dict[str, list[str]] = {"": []}
+    for name in paths:
+        machine, path = split_name(name)
+        by_machine.setdefault(machine, []).append(path)
+    found: dict[str, KnownFile] = {}
+    for machine, there in by_machine.items():
+        found |= _load(look_up(conn, there, sql, (machine,)))
+    return found
 
 
 def load_by_inode(conn: sqlite3.Connection, files: Iterable[FoundFile]) -> list[KnownFile]:
@@ -62,14 +70,14 @@ def load_by_inode(conn: sqlite3.Connection, files: Iterable[FoundFile]) -> list[
     wanted = {(file.dev, file.ino) for file in files}
     sql = (
         f"SELECT {_COLUMNS} FROM j CROSS JOIN _file_marks b ON b.ino = j.value"
-        " JOIN source_files t ON t.id = b.source_file_id"
+        " JOIN source_files t ON t.id = b.source_file_id AND t.machine = ''"
     )
     found = _load(look_up(conn, [ino for _, ino in wanted], sql)).values()
     return [item for item in found if (item.known.dev, item.known.ino) in wanted]
 
 
 def _load(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownFile]:
-    return {file.path: _known(file) for file in map(loader(SourceFile), rows)}
+    return {file.name: _known(file) for file in map(loader(SourceFile), rows)}
 
 
 def _known(file: SourceFile) -> KnownFile:
@@ -78,7 +86,10 @@ def _known(file: SourceFile) -> KnownFile:
 
 def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
     """A row for a file that is seen for the first time."""
-    path, raw = store_path(found.path)
+    name, raw = store_path(found.path)
+    machine, path = split_name(name)
+    if machine:
+        raw = os.fsencode(found.path)  # its path alone would open a file of this machine
     root, _ = store_path(found.root)
     role = role_of(found.path, found.root)
     (last,) = conn.execute("SELECT max(id) FROM source_files").fetchone()
@@ -89,6 +100,7 @@ def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
         agent_id=role.agent_id,
         size=found.size,
         first_seen_at=now,
+        machine=machine,
         path_bytes=raw,
         root=root,
         workflow_run=role.workflow_run,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from ctxdb.store.keys import key_of
+from ctxdb.store.keys import key_of, other_keys
 
 KEY = "forgotten"  # the name of the key
 SESSION, SLUG, LINE, FILE, FOLDER = "session", "slug", "line", "file", "folder"  # kinds of names
@@ -25,6 +25,13 @@ _KNOWN = (
 )
 
 
+def hash_name(key: bytes, kind: str, name: str | bytes) -> bytes:
+    """The hash of a name with a key. Ids of sessions are the same in capitals."""
+    if isinstance(name, str):
+        name = (name.lower() if kind == SESSION else name).encode("utf-8", "surrogatepass")
+    return blake2b(kind.encode() + b"\0" + name, key=key, digest_size=HASH_BYTES).digest()
+
+
 class Tombstones:
     """The hashes of one database, read once."""
 
@@ -34,6 +41,7 @@ class Tombstones:
         self.kept_out: dict[tuple[bytes, str], bytes | None] = {}
         self._key: bytes | None = None
         self._asked: dict[tuple[str, str], bytes] = {}
+        self._other_keys = other_keys(conn, KEY)
         for hashed, kind, stat, is_forgotten in self._rows():
             if is_forgotten:
                 self.forgotten.add(hashed)
@@ -58,29 +66,30 @@ class Tombstones:
         if self._key is None:
             self._key = key_of(self.conn, KEY)
         if isinstance(name, str):
-            name = name.lower() if kind == SESSION else name
             asked = self._asked.get((kind, name))
             if asked is not None:
                 return asked
-        text = name if isinstance(name, bytes) else name.encode("utf-8", "surrogatepass")
-        data = kind.encode() + b"\0" + text
-        hashed = blake2b(data, key=self._key, digest_size=HASH_BYTES).digest()
+        hashed = hash_name(self._key, kind, name)
         if isinstance(name, str) and len(self._asked) < 10_000:
             self._asked[kind, name] = hashed
         return hashed
 
     def is_forgotten(self, session_id: str | None) -> bool:
-        """Whether a session was forgotten."""
+        """Whether a session was forgotten, here or on a machine that was merged."""
         if not self.forgotten or session_id is None:
             return False
-        return self.hash_of(SESSION, session_id) in self.forgotten
+        return self._is_forgotten(SESSION, session_id)
+
+    def _is_forgotten(self, kind: str, name: str | bytes) -> bool:
+        if self.hash_of(kind, name) in self.forgotten:
+            return True
+        return any(hash_name(key, kind, name) in self.forgotten for key in self._other_keys)
 
     def keeps_out(self, kind: str, name: str | bytes | None) -> bool:
         """Whether a session, slug or line was forgotten or is of an ignored project."""
         if not self.are_any or name is None:
             return False
-        hashed = self.hash_of(kind, name)
-        return hashed in self.forgotten or (hashed, kind) in self.kept_out
+        return self._is_forgotten(kind, name) or (self.hash_of(kind, name), kind) in self.kept_out
 
     def stat_of(self, path: str) -> bytes | None:
         """How a transcript looked that is kept out; None if it is not, as far as is known."""

@@ -40,6 +40,15 @@ def this_machine(db_path: Path) -> Machine:
     return Machine(found, socket.gethostname())
 
 
+def known_machine(db_path: Path) -> str | None:
+    """The id of the machine of a database; None if it has none yet. Nothing is made."""
+    path = machine_file(db_path)
+    try:
+        return _read(path)
+    except OSError as e:
+        raise CtxdbError(f"{path}: cannot be read: {e.strerror}") from e
+
+
 def _read(path: Path) -> str | None:
     try:
         text = path.read_text(encoding="utf-8", errors="replace").strip()

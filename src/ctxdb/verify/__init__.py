@@ -95,6 +95,6 @@ def _refuse_damaged(path: Path) -> None:
 
 
 def _new_files(conn: sqlite3.Connection, config: Config) -> int:
-    known = {path for (path,) in conn.execute("SELECT path FROM source_files")}
+    known = {path for (path,) in conn.execute("SELECT path FROM source_files WHERE machine = ''")}
     found = without_kept_out(conn, scan(config.roots, is_transcript))
     return sum(text_of(file.path) not in known for file in found)

@@ -38,7 +38,7 @@ class Table(NamedTuple):
 TABLES = (
     Table(
         "source_files",
-        ("path",),
+        ("path", "machine"),
         "id",
         ("size", "state", "first_seen_at", "last_read_at", "missing_since"),
     ),
@@ -146,7 +146,11 @@ class Comparison:
             f"CREATE TEMP TABLE of_{name} (second {kind} PRIMARY KEY, first {kind} UNIQUE)"
             " WITHOUT ROWID"
         )
-        same = " AND ".join(f'f."{column}" IS {self._in_first(column)}' for column in table.key)
+        # The first may be of a version that lacks a column of the key.
+        present = {column for _, column, *_ in self.conn.execute(f"PRAGMA main.table_info({name})")}
+        same = " AND ".join(
+            f'f."{column}" IS {self._in_first(column)}' for column in table.key if column in present
+        )
         self.conn.execute(
             f"INSERT OR IGNORE INTO temp.of_{name} SELECT s.id, f.id FROM second.{name} s"
             f" CROSS JOIN main.{name} f ON {same}"
@@ -251,7 +255,7 @@ def _named(table: Table, schema: str, alias: str) -> str:
     for column in table.key:
         part = f'{alias}."{column}"'
         if column == "source_file_id":
-            part = f"(SELECT path FROM {schema}.source_files WHERE id = {part})"
+            part = f"(SELECT machine || path FROM {schema}.source_files WHERE id = {part})"
         parts.append(f"coalesce({part}, '')")
     return " || ' ' || ".join(parts)
 

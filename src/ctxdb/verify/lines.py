@@ -30,7 +30,7 @@ def check_all_lines(
     files = [
         file
         for file in load(conn, SourceFile, "ORDER BY t.path")
-        if file.path.startswith(tuple(tops))
+        if file.name.startswith(tuple(tops))
     ]
     progress.start(sum(file.offset for file in files), "Verifying")
     check = LineCheck(conn, report, progress, reading)

@@ -71,13 +71,15 @@ _RENAMED = (
         " JOIN _message_lines ml ON ml.message_id = m.id AND ml.owner_flags = cl.owner_flags"
         " JOIN source_files f ON f.id = m.source_file_id"
         " JOIN source_files g ON g.id = c.source_file_id"
-        " WHERE (g.agent_id IS NOT NULL, g.path) < (f.agent_id IS NOT NULL, f.path)"
+        " WHERE (g.agent_id IS NOT NULL, g.path, g.machine)"
+        "  < (f.agent_id IS NOT NULL, f.path, f.machine)"
     ),
     (
         "SELECT DISTINCT e.session_id, e.source_file_id FROM _event_copies c JOIN events e"
         " ON e.id = c.event_id JOIN source_files f ON f.id = e.source_file_id"
         " JOIN source_files g ON g.id = c.source_file_id"
-        " WHERE (g.agent_id IS NOT NULL, g.path) < (f.agent_id IS NOT NULL, f.path)"
+        " WHERE (g.agent_id IS NOT NULL, g.path, g.machine)"
+        "  < (f.agent_id IS NOT NULL, f.path, f.machine)"
     ),
 )
 
