@@ -139,6 +139,18 @@ def test_two_machines_share_a_dataset_and_a_request_counts_once(
         assert asked(tmp_path, "SELECT count(*) FROM ctxdb.machines") == [(2,)]
 
 
+def test_a_replay_in_a_sidechain_on_another_machine_costs_nothing(
+    files: dict[str, bytes], tmp_path: Path
+) -> None:
+    agents = {name: data for name, data in files.items() if "agent" in name}
+    others = {name: data for name, data in files.items() if name not in agents}
+    with laptop(agents) as one, laptop(others) as other, laptop(files) as both:
+        written(one, tmp_path)
+        written(other, tmp_path, person="grace")
+        there = asked(tmp_path, "SELECT request_key FROM ctxdb.requests")
+        assert sorted(there) == sorted(both.rows("SELECT request_key FROM usage"))
+
+
 def test_a_forgotten_session_leaves_the_files_of_every_machine(
     files: dict[str, bytes], tmp_path: Path
 ) -> None:

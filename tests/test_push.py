@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
@@ -407,6 +408,48 @@ def test_case_104_a_fork_on_another_machine_costs_nothing_twice(url: str) -> Non
         here = both.rows("SELECT session_id, count(*) FROM usage GROUP BY 1")
         there = asked(url, "SELECT session_id, count(*) FROM ctxdb.requests GROUP BY 1")
         assert sorted(here) == sorted(there)
+
+
+def test_case_104_a_replay_in_a_sidechain_on_another_machine_costs_nothing(
+    files: dict[str, bytes], url: str
+) -> None:
+    agents = {name: data for name, data in files.items() if "agent" in name}
+    others = {name: data for name, data in files.items() if name not in agents}
+    with laptop(agents) as one, laptop(others) as other, laptop(files) as both:
+        keys = "SELECT request_key FROM usage"
+        assert {*one.rows(keys), *other.rows(keys)} > {*both.rows(keys)}  # one is a replay
+        one.push(url)
+        other.push(url, person="grace")
+        there = asked(url, "SELECT request_key FROM ctxdb.requests")
+        assert sorted(there) == sorted(both.rows(keys))
+
+
+def test_case_104_a_replay_of_a_copied_message_on_another_machine_costs_nothing(url: str) -> None:
+    world = World()
+    t = world.session()
+    t.prompt("hello")
+    t.reply({"type": "text", "text": "hi"})
+    parent = set(world.contents())
+    forked = fork(t, says_so=True, renew=False)
+    forked.prompt("and now")
+    files = world.contents()
+    ((name, data),) = ((name, data) for name, data in files.items() if name not in parent)
+    line = next(json.loads(one) for one in data.splitlines() if b'"assistant"' in one)
+    replay = {**line, "isSidechain": True, "agentId": "a1", "requestId": "req_other"}
+    replay |= {"uuid": "11111111-2222-4333-8444-555555555555", "parentUuid": None}
+    replay.pop("forkedFrom", None)
+    agents = {f"{name.removesuffix('.jsonl')}/subagents/agent-a1.jsonl": _line(replay)}
+    with laptop(agents) as one, laptop(files) as other, laptop({**files, **agents}) as both:
+        keys = "SELECT request_key FROM usage"
+        assert both.rows(keys) == other.rows(keys)
+        assert one.rows(keys) not in ([], both.rows(keys))
+        one.push(url)
+        other.push(url, person="grace")
+        assert asked(url, "SELECT request_key FROM ctxdb.requests") == both.rows(keys)
+
+
+def _line(entry: dict[str, Any]) -> bytes:
+    return json.dumps(entry).encode() + b"\n"
 
 
 def test_case_104_a_wrong_clock_loses_nothing(

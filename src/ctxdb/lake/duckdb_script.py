@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxdb.push.server_schema import better_row, team_views
+from ctxdb.push.server_schema import better_row, counted_rows, team_views
 from ctxdb.team.tables import team_tables
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def duckdb_script(folder: Path) -> str:
         better = better_row(table).replace(' COLLATE "C"', "")
         parts.append(
             f"CREATE OR REPLACE VIEW ctxdb.{table.name} AS SELECT t.session_id, t.key, t.machine,"
-            f" {names} FROM ctxdb._{table.name} t WHERE NOT EXISTS"
-            f" (SELECT 1 FROM ctxdb._{table.name} o WHERE {better});\n"
+            f" {names} FROM {counted_rows(table)} t WHERE NOT EXISTS"
+            f" (SELECT 1 FROM {counted_rows(table)} o WHERE {better});\n"
         )
     for view in team_views():
         if view.name != "machines":

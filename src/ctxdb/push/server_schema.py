@@ -130,6 +130,10 @@ def _table(table: TeamTable) -> Iterator[str]:
             )
     if table.name == "usage":
         yield "CREATE INDEX IF NOT EXISTS _usage_key ON ctxdb._usage (key)"
+        yield (
+            "CREATE INDEX IF NOT EXISTS _usage_main ON ctxdb._usage (api_message_id)"
+            " WHERE is_sidechain = 0"
+        )
 
 
 def _forget_function() -> str:
@@ -170,12 +174,35 @@ def _public_view(table: TeamTable) -> Iterator[str]:
     yield (
         f"CREATE VIEW ctxdb.{table.name} WITH (security_invoker = true) AS"
         f" SELECT t.session_id, t.key, t.machine, {names}{', ' + text if text else ''}"
-        f" FROM ctxdb._{table.name} t{join} WHERE NOT EXISTS (SELECT 1 FROM ctxdb._{table.name} o"
-        f" WHERE {better_row(table)})"
+        f" FROM {counted_rows(table)} t{join} WHERE NOT EXISTS"
+        f" (SELECT 1 FROM {counted_rows(table)} o WHERE {better_row(table)})"
     )
     yield f"COMMENT ON VIEW ctxdb.{table.name} IS {_quoted(table.about)}"
     for column in table.columns:
         yield f'COMMENT ON COLUMN ctxdb.{table.name}."{column.name}" IS {_quoted(column.about)}'
+
+
+def counted_rows(table: TeamTable) -> str:
+    """SQL: the rows of a table that count, in a FROM.
+
+    A request that only sidechain lines report is a replay if its session has the same API message
+    outside a sidechain, as an entry of its own or as a copy (rule R3, rules/requests.py). Each
+    machine leaves out the replays that it can know. Here those go whose message only another
+    machine has.
+    """
+    if table.name != "usage":
+        return f"ctxdb._{table.name}"
+    copy_of_it = (
+        "SELECT 1 FROM ctxdb._message_copies c JOIN ctxdb._messages m"
+        " ON m.session_id = c.message_session_id AND m.key = c.message_key"
+        " AND m.machine = c.machine WHERE c.session_id = u.session_id"
+        " AND m.api_message_id = u.api_message_id AND m.is_sidechain = 0"
+    )
+    return (
+        "(SELECT * FROM ctxdb._usage u WHERE NOT EXISTS (SELECT 1 FROM ctxdb._usage n"
+        " WHERE u.is_sidechain = 1 AND n.is_sidechain = 0 AND n.api_message_id = u.api_message_id"
+        f" AND (n.session_id = u.session_id OR EXISTS ({copy_of_it}))))"
+    )
 
 
 _LOWEST: dict[Kind, str] = {"time": "'-infinity'", "whole": "-1", "text": "''"}
