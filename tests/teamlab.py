@@ -6,6 +6,7 @@ test has a database of its own.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sqlite3
@@ -23,7 +24,8 @@ import pytest
 
 from ctxdb.forget.remove import remove_sessions
 from ctxdb.progress import NullProgress
-from ctxdb.push.push import PushReport, Sender, push
+from ctxdb.push.push import push
+from ctxdb.push.sender import PushReport, Sender
 from ctxdb.push.server import target_of
 from ctxdb.store.connection import open_reader, open_writer
 from ctxdb.team.machine import this_machine
@@ -122,16 +124,37 @@ class Laptop(Lab):
 
 
 @contextmanager
-def laptop(files: dict[str, bytes] | None = None) -> Iterator[Laptop]:
+def laptop(files: dict[str, bytes] | None = None, *, writes: bool = False) -> Iterator[Laptop]:
+    """A machine that has read these files. Only one that `writes` has transcripts of its own.
+
+    Others read the transcripts of a laptop that was prepared before, with a copy of its database.
+    """
+    if files and not writes:
+        prepared = _prepared(tuple(sorted(files.items())))
     folder = Path(tempfile.mkdtemp(prefix="ctxdb-laptop-"))
     try:
         one = Laptop(folder)
-        for name, data in (files or {}).items():
-            one.put(name, data)
-        one.sync()
+        if files and not writes:
+            shutil.copyfile(prepared.db, one.db)
+            one.root, one.config = prepared.root, prepared.config._replace(db_path=one.db)
+        else:
+            for name, data in (files or {}).items():
+                one.put(name, data)
+            one.sync()
         yield one
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@cache
+def _prepared(files: tuple[tuple[str, bytes], ...]) -> Laptop:
+    folder = Path(tempfile.mkdtemp(prefix="ctxdb-laptop-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    one = Laptop(folder)
+    for name, data in files:
+        one.put(name, data)
+    one.sync()
+    return one
 
 
 def everything(url: str) -> dict[str, list[str]]:

@@ -109,7 +109,7 @@ def test_only_what_has_changed_is_written_again(tmp_path: Path) -> None:
     for t in (a, b):
         t.prompt("hello")
         t.reply({"type": "text", "text": "hi"})
-    with laptop(world.contents()) as one:
+    with laptop(world.contents(), writes=True) as one:
         one.write("UPDATE sessions SET started_at = '2025-01-01T00:00:00.000Z' WHERE rowid = 1")
         assert written(one, tmp_path).files > 0
         before = {path: path.stat().st_ino for path in tmp_path.glob("table=*/*/*/data.parquet")}

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 
 from ctxdb.archive.archive_file import archive_path, open_archive_to_read
 from ctxdb.archive.restore import files_of_session, place_below, restore
+from ctxdb.archive.summary import summarize
 from ctxdb.config import Config
 from ctxdb.errors import CtxdbError
 from ctxdb.forget.run import forget
@@ -27,6 +28,7 @@ from ctxdb.merge.report import MergeReport
 from ctxdb.progress import NullProgress
 from ctxdb.rebuild.rebuild import rebuild
 from ctxdb.store.connection import open_writer
+from ctxdb.store.integrity import sessions_only_here
 from ctxdb.verify import verify
 from demo_db import demo_folder
 from lab import must_equal
@@ -500,3 +502,12 @@ def test_the_command_says_what_it_did(desk: Desk) -> None:
     assert "Nothing new in" in ctxdb(*words).stdout
     refused = ctxdb("--db", str(a.db), "merge", str(desk.folder / "none.db"))
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+
+
+def test_rows_without_bytes_are_named_as_only_here(desk: Desk) -> None:
+    files = {name: data for name, data in demo_files().items() if "notes" in name}
+    a = desk.laptop("a").take({})
+    a.merge(desk.laptop("b")._replace(archive=False).take(files))
+    assert sessions_only_here(a.db) == 1
+    with closing(sqlite3.connect(a.db)) as conn:
+        assert summarize(a.db, conn).files_not_archived == 0

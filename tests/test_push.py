@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +203,7 @@ def test_only_changed_sessions_are_sent_again(url: str) -> None:
     for t in (a, b):
         t.prompt("hello")
         t.reply({"type": "text", "text": "hi"})
-    with laptop(world.contents()) as one:
+    with laptop(world.contents(), writes=True) as one:
         one.push(url)
         a.prompt("more")
         for name, data in world.contents().items():
@@ -453,20 +453,22 @@ def _line(entry: dict[str, Any]) -> bytes:
 
 
 def test_case_104_a_wrong_clock_loses_nothing(
-    one: Laptop, url: str, files: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+    url: str, work: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one.push(url)
-    one.write("UPDATE _session_changes SET seq = seq - 90000000000")  # as if restored, a day old
-    one.push(url)
-    monkeypatch.setattr("ctxdb.store.changes.time.time_ns", lambda: 1)
-    name = min(name for name in files if name.endswith(".jsonl"))
-    one.append(name, files[name].replace(b'"uuid":"', b'"uuid":"f'))
-    one.sync()
-    one.push(url)
-    assert asked(url, "SELECT count(*) FROM ctxdb.messages") == one.rows(
-        "SELECT count(*) FROM messages"
-    )
-    must_cost_the_same(one, url)
+    with laptop(work, writes=True) as one:
+        one.push(url)
+        # As if restored, a day old.
+        one.write("UPDATE _session_changes SET seq = seq - 90000000000")
+        one.push(url)
+        monkeypatch.setattr("ctxdb.store.changes.time.time_ns", lambda: 1)
+        name = min(work)
+        one.append(name, work[name].replace(b'"uuid":"', b'"uuid":"f'))
+        one.sync()
+        one.push(url)
+        assert asked(url, "SELECT count(*) FROM ctxdb.messages") == one.rows(
+            "SELECT count(*) FROM messages"
+        )
+        must_cost_the_same(one, url)
 
 
 def test_case_104_a_database_of_another_version_is_refused(one: Laptop, url: str) -> None:
@@ -517,11 +519,9 @@ def test_a_forgotten_session_is_removed_and_rejected_from_every_machine(
         assert asked(url, "SELECT count(*) FROM ctxdb._forgotten") == [(0,)]
 
 
-@pytest.mark.slow
 def test_machines_that_push_at_once_do_not_disturb_each_other(
     work: dict[str, bytes], url: str
 ) -> None:
-    files = work
     problems: list[BaseException] = []
 
     def send(one: Laptop, name: str) -> None:
@@ -530,10 +530,13 @@ def test_machines_that_push_at_once_do_not_disturb_each_other(
         except BaseException as e:  # noqa: BLE001
             problems.append(e)
 
-    with laptop(files) as one, laptop(files) as two, laptop(halves(files)) as three:
+    with ExitStack() as stack:
+        parts = [work, halves(work), *[work] * 4]
+        labs = [stack.enter_context(laptop(files)) for files in parts]
+        one, *_ = labs
         threads = [
             threading.Thread(target=send, args=(lab, f"person {number}"))
-            for number, lab in enumerate((one, two, three))
+            for number, lab in enumerate(labs)
         ]
         for thread in threads:
             thread.start()
@@ -541,7 +544,10 @@ def test_machines_that_push_at_once_do_not_disturb_each_other(
             thread.join()
         assert problems == []
         must_cost_the_same(one, url)
-        assert asked(url, "SELECT count(*) FROM ctxdb.machines") == [(3,)]
+        assert asked(url, "SELECT count(*) FROM ctxdb.machines") == [(len(labs),)]
+        assert asked(url, "SELECT count(*) FROM ctxdb.messages") == one.rows(
+            "SELECT count(*) FROM messages"
+        )
 
 
 # -- bad input -----------------------------------------------------------------------------------

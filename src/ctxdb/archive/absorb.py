@@ -23,7 +23,7 @@ from ctxdb.archive.opening import stat_of
 from ctxdb.archive.read import ArchiveReader, Generation, generations
 from ctxdb.errors import DamagedBytes
 from ctxdb.files.identity import mark_of, pread
-from ctxdb.files.walk import pack, store_path, unpack
+from ctxdb.files.walk import pack, store_path, text_of, unpack
 
 # The name and root that a file gets here; None: it is left out.
 Renamed = Callable[[Generation], tuple[str, str] | None]
@@ -53,14 +53,15 @@ def absorb(
     done = Absorbed()
     reader = ArchiveReader(theirs)
     for file in generations(theirs):
-        place = renamed(file)
-        if place is not None and not _has_all(ours, store_path(place[0])[0], theirs, file):
+        name, root = renamed(file) or (None, "")
+        if name is not None and not _has_all(ours, text_of(name), theirs, file):
             with tempfile.TemporaryFile(dir=folder, prefix=".ctxdb-") as out:
                 _write(reader, file, out, done)
-                data = kept(file, *place, out)
+                data = kept(file, name, root, out)
                 if data is not None:
+                    copied = _Copied(file, name, root, stat_of(theirs, file))
                     with archive_transaction(ours):
-                        _add(ours, _Copied(file, *place, stat_of(theirs, file)), data, now, done)
+                        _add(ours, copied, data, now, done)
         advance(file.size)
     return done
 

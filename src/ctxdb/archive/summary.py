@@ -10,6 +10,7 @@ from pathlib import Path
 from ctxdb.archive.archive_file import archive_path, as_archive_error, open_archive_to_read
 from ctxdb.archive.read import archived_name
 from ctxdb.archive.stars import count_stars, is_everywhere
+from ctxdb.elsewhere import is_elsewhere
 from ctxdb.errors import CtxdbError
 from ctxdb.formatting import counted
 from ctxdb.progress import human_bytes
@@ -134,6 +135,8 @@ def _summarize(
             'SELECT f.path, b.path_bytes, f."offset" FROM source_files f LEFT JOIN _file_marks b'
             " ON b.source_file_id = f.id WHERE f.\"offset\" > 0 AND f.state <> 'missing'"
         ):
+            if is_elsewhere(path_bytes):
+                continue  # what is not archived of it cannot be read here
             name = archived_name(at, path_bytes)
             found.files_not_archived += name not in archived
             found.bytes_not_archived += max(offset - archived.get(name, 0), 0)

@@ -100,7 +100,7 @@ DEFAULTS = {"prices": "list", "config": "list"}  # the command of a group that i
 # Used all day, so their command lines are parsed without Typer: its import would take as long as
 # the answer.
 EVERYDAY = frozenset(
-    {"sync", "watch", "status", "path", "query", "search", "show", "export", "statusline"}
+    {"sync", "watch", "status", "path", "query", "search", "show", "export", "push", "statusline"}
 )
 # What people type for a command that has another name.
 GUESSED = {

@@ -20,7 +20,8 @@ from ctxdb.progress import progress_on
 
 if TYPE_CHECKING:
     from ctxdb.config import Config
-    from ctxdb.push.push import Planned, PushReport, Sender
+    from ctxdb.push.plan import Planned
+    from ctxdb.push.sender import PushReport, Sender
 
 Level = Annotated[
     Literal["usage", "metadata", "full"] | None,
@@ -102,7 +103,7 @@ def push(
       ctxdb push postgresql://ada@db.example.com/team --level usage
       ctxdb push
     """
-    from ctxdb.push.push import plan
+    from ctxdb.push.plan import plan
     from ctxdb.push.push import push as send
     from ctxdb.push.server import target_of
 
@@ -141,7 +142,7 @@ def sender_of(config: Config, level: str) -> Sender:
     """Who sends what, by the settings."""
     from ctxdb.privacy.masking import Masker
     from ctxdb.privacy.rule_settings import all_rules
-    from ctxdb.push.push import Sender
+    from ctxdb.push.sender import Sender
     from ctxdb.team.machine import this_machine
 
     settings = config.settings

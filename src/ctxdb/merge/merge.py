@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ctxdb.archive.absorb import Absorbed, absorb
 from ctxdb.archive.archive_file import open_archive, open_archive_to_read
 from ctxdb.archive.read import Generation, generations
-from ctxdb.files.walk import store_path
+from ctxdb.files.walk import text_of
 from ctxdb.ingest.from_archive import (
     find_lacking,
     look_at_archive_again,
@@ -207,4 +207,4 @@ def _more_bytes(taking: Taking, file: Generation, here: dict[tuple[str, int], in
     if place is None or taking.gate.tombstones.keeps_out(SESSION, file.session_id):
         return 0
     name, _ = place
-    return max(file.size - here.get((store_path(name)[0], file.generation), 0), 0)
+    return max(file.size - here.get((text_of(name), file.generation), 0), 0)

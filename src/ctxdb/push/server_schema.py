@@ -354,7 +354,8 @@ def _may_change(conn: psycopg.Connection[Any], found: dict[str, str]) -> bool:
     row = conn.execute(
         "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'ctxdb'"
     ).fetchone()
-    return bool(row and row[0])
+    (may,) = row or (False,)
+    return bool(may)
 
 
 def _version(text: str) -> list[int]:

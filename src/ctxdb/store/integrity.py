@@ -138,6 +138,14 @@ def sessions_only_here(path: Path) -> int | None:
         return None
 
 
+# Sessions that `merge` has copied as rows: all their files are on another machine.
+_COPIED_FROM_ELSEWHERE = (
+    "SELECT c.session_id FROM _carried_sessions c JOIN sessions s ON s.id = c.session_id"
+    " AND s.source_deleted_at IS NULL WHERE NOT EXISTS (SELECT 1 FROM source_files f"
+    "  WHERE f.session_id = c.session_id AND f.machine = '')"
+)
+
+
 def sessions_without_bytes(conn: sqlite3.Connection, path: Path) -> list[str]:
     """Sessions whose transcripts are gone, and that the archive does not have either."""
     archived: set[str] = set()
@@ -149,7 +157,9 @@ def sessions_without_bytes(conn: sqlite3.Connection, path: Path) -> list[str]:
                 archived = {found for (found,) in archive.execute(sql)}
     except (ArchiveError, sqlite3.Error):
         pass  # what cannot be read is not there
-    deleted = conn.execute("SELECT id FROM sessions WHERE source_deleted_at IS NOT NULL")
+    deleted = conn.execute("SELECT id FROM sessions WHERE source_deleted_at IS NOT NULL").fetchall()
+    with suppress(sqlite3.OperationalError):  # of an earlier version
+        deleted += conn.execute(_COPIED_FROM_ELSEWHERE).fetchall()
     return [session for (session,) in deleted if session not in archived]
 
 
