@@ -20,8 +20,8 @@ from jsonschema import Draft202012Validator
 from builder import World, fork
 from ctxdb.columns import FULL, LEVELS, METADATA, USAGE
 from ctxdb.errors import CtxdbError
-from ctxdb.push import push as pushing
 from ctxdb.push import server
+from ctxdb.push.plan import plan
 from ctxdb.push.server_schema import plain, row_tables, team_views, texts
 from ctxdb.team.tables import allows, team_tables
 from stories import build, every_step
@@ -261,13 +261,13 @@ def test_person_is_hashed_on_request(one: Laptop, url: str) -> None:
 
 def test_a_dry_run_shows_columns_and_writes_nothing(one: Laptop, url: str) -> None:
     with closing(sqlite3.connect(one.db)) as conn:
-        report, planned = pushing.plan(conn, server.target_of(url), sender_of(one.db))
+        report, planned = plan(conn, server.target_of(url), sender_of(one.db))
     assert report.sessions > 0
     assert {p.table for p in planned} == {t.name for t in team_tables() if t.sent(METADATA)}
     assert asked(url, "SELECT to_regnamespace('ctxdb')") == [(None,)]
     one.push(url)
     with closing(sqlite3.connect(one.db)) as conn:
-        report, _ = pushing.plan(conn, server.target_of(url), sender_of(one.db))
+        report, _ = plan(conn, server.target_of(url), sender_of(one.db))
     assert (report.sessions, sum(report.rows.values())) == (0, 0)
 
 
@@ -755,7 +755,7 @@ def test_session_id_is_in_every_primary_key_and_no_text_has_an_index(one: Laptop
         " JOIN pg_attribute a ON a.attrelid = t.oid AND a.attnum = ANY (i.indkey)"
         " WHERE n.nspname = 'ctxdb' GROUP BY 1, 2, i.indexrelid",
     )
-    short = {"session_id", "key", "machine", "name", "hash"}
+    short = {"session_id", "key", "machine", "name", "hash", "api_message_id"}
     rows = set(row_tables())
     for table, is_primary, columns, method in indexed:
         if table in rows and is_primary:

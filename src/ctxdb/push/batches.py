@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.push.server_schema import row_tables
@@ -20,15 +20,15 @@ class Staging:
     def __init__(self, server: psycopg.Connection[Any], tables: list[Sent], machine: str) -> None:
         self.server = server
         self.machine = machine
-        self.tables = [_with_room(server, sent) for sent in tables]
+        self.tables = _with_room(server, tables)
+        # In one statement: each would be a round trip.
         server.execute(
-            "CREATE TEMP TABLE staged_sessions (session_id text PRIMARY KEY) ON COMMIT DELETE ROWS"
-        )
-        for sent in self.tables:
-            server.execute(
+            "; ".join(
                 f"CREATE TEMP TABLE stage_{sent.name} ON COMMIT DELETE ROWS AS"
                 f" SELECT {_names(sent)} FROM ctxdb._{sent.name} WITH NO DATA"
+                for sent in self.tables
             )
+        )
 
     def send(
         self,
@@ -41,56 +41,53 @@ class Staging:
 
         The caller has begun the transaction. With `only`, one table is sent. Returns rows by table.
         """
-        with self.server.cursor().copy("COPY pg_temp.staged_sessions FROM STDIN") as copy:
-            for name in sorted({terms.session(session_id) for session_id in sessions}):
-                copy.write_row((name,))
+        names = sorted({terms.session(session_id) for session_id in sessions})
         if only is None:
             self.server.execute(
-                "INSERT INTO ctxdb._holders SELECT session_id, %s FROM pg_temp.staged_sessions"
-                " ORDER BY 1 ON CONFLICT DO NOTHING",
-                (self.machine,),
+                "INSERT INTO ctxdb._holders SELECT unnest(%s::text[]), %s ON CONFLICT DO NOTHING",
+                (names, self.machine),
             )
         sent_rows = {}
         for sent in self.tables:
             if only in (None, sent.name):
-                sent_rows[sent.name] = self._send_table(conn, sent, sessions, terms)
-        self.server.execute("DELETE FROM pg_temp.staged_sessions")
+                rows = rows_of(conn, sent, sessions, terms)
+                sent_rows[sent.name] = self._send_table(sent, rows, names)
         return sent_rows
 
-    def _send_table(
-        self, conn: sqlite3.Connection, sent: Sent, sessions: Collection[str], terms: Terms
-    ) -> int:
+    def _send_table(self, sent: Sent, rows: Iterable[tuple[Any, ...]], sessions: list[str]) -> int:
         number = 0
         into = f"COPY pg_temp.stage_{sent.name} ({_names(sent)}) FROM STDIN"
         with self.server.cursor().copy(into) as copy:
-            for row in rows_of(conn, sent, sessions, terms):
+            for row in rows:
                 copy.write_row(row)
                 number += 1
         table = f"ctxdb._{sent.name}"
         if number:
             self.server.execute(_upsert(sent), (self.machine,))
-        # Rows of these sessions that this machine no longer has.
+        # Rows of these sessions that this machine no longer has. The names are given as a list: of
+        # a temporary table the planner would not know that it is short, and read all rows.
         self.server.execute(
-            f"DELETE FROM {table} t USING pg_temp.staged_sessions s"
-            " WHERE t.session_id = s.session_id AND t.machine = %s AND NOT EXISTS"
+            f"DELETE FROM {table} t WHERE t.session_id = ANY (%s) AND t.machine = %s AND NOT EXISTS"
             f" (SELECT 1 FROM pg_temp.stage_{sent.name} g"
             "  WHERE g.session_id = t.session_id AND g.key = t.key)",
-            (self.machine,),
+            (sessions, self.machine),
         )
         return number
 
 
-def _with_room(server: psycopg.Connection[Any], sent: Sent) -> Sent:
-    """The columns that the server's table has: it may have been made by an older ctxdb."""
-    found = {
-        name
-        for (name,) in server.execute(
-            "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0"
-            " AND NOT attisdropped",
-            (f"ctxdb._{sent.name}",),
-        )
-    }
-    return sent._replace(columns=[column for column in sent.columns if column.name in found])
+def _with_room(server: psycopg.Connection[Any], tables: list[Sent]) -> list[Sent]:
+    """The columns that the server's tables have: an older ctxdb may have made them."""
+    found = set(
+        server.execute(
+            "SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+            " JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = 'ctxdb' AND a.attnum > 0 AND NOT a.attisdropped"
+        ).fetchall()
+    )
+    return [
+        sent._replace(columns=[one for one in sent.columns if (f"_{sent.name}", one.name) in found])
+        for sent in tables
+    ]
 
 
 def _names(sent: Sent) -> str:

@@ -14,7 +14,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.push.batches import Staging, erase_sessions
-from ctxdb.push.registration import MachineState, Registration, fingerprint, kept
+from ctxdb.push.registration import MachineState, Registration, kept
 from ctxdb.push.sender import PushReport, Sender
 from ctxdb.push.server import PushError, Target, connected
 from ctxdb.push.server_schema import FORGET_LOCK, prepare
@@ -29,9 +29,10 @@ from ctxdb.store.changes import (
     removed_at,
     shared_hash,
 )
+from ctxdb.store.lookup import first_column, look_up
 from ctxdb.team import reading
 from ctxdb.team.reading import Terms, sent_tables
-from ctxdb.team.repositories import repositories
+from ctxdb.team.repositories import renamed_paths, repositories, short_names
 
 if TYPE_CHECKING:
     import sqlite3
@@ -97,12 +98,15 @@ class _Push:
         old = state.known
         if place != BEGINNING:
             # Prices and names of repositories change the rows of sessions that have not changed.
-            now = now | {"repositories": fingerprint(sorted(found.items()))}
-            for table, name in (("usage", "prices"), ("sessions", "repositories")):
-                if old.get(name) != now[name]:
-                    self._send_all_of(staging, table)
-        else:
-            now = now | {"repositories": fingerprint(sorted(found.items()))}
+            if old.get("prices") != now["prices"]:
+                self._send_all_of(staging, "usage", self._all_sessions())
+            renamed = renamed_paths(old.get("repositories", ""), found)
+            if renamed:
+                self._send_all_of(staging, "sessions", self._sessions_in(renamed))
+        names = {"repositories": short_names(found)}
+        # Before sessions are sent with these names: the push may be killed, and a name may change.
+        self.registered.save_known(old | names | {"columns": now["columns"]})
+        now = now | names
         while place.seq <= until:
             batch = self._next_batch(place)
             if not batch:
@@ -153,9 +157,19 @@ class _Push:
         self.progress.advance(len(batch))
         return end
 
-    def _send_all_of(self, staging: Staging, table: str) -> None:
-        """Send one table of all sessions again, except those that are sent anyway."""
-        names = [one.session_id for one in changed_after(self.conn, BEGINNING, -1)]
+    def _all_sessions(self) -> list[str]:
+        return [one.session_id for one in changed_after(self.conn, BEGINNING, -1)]
+
+    def _sessions_in(self, paths: list[str]) -> list[str]:
+        """The sessions of some repositories."""
+        sql = (
+            "SELECT s.id FROM j CROSS JOIN projects p ON p.repo_path = j.value"
+            " JOIN sessions s ON s.project_id = p.id ORDER BY 1"
+        )
+        return first_column(look_up(self.conn, paths, sql))
+
+    def _send_all_of(self, staging: Staging, table: str, names: list[str]) -> None:
+        """Send one table of some sessions again."""
         for first in range(0, len(names), BATCH_SESSIONS):
             with self.server.transaction():
                 self.registered.hold()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,6 +47,31 @@ def repositories(conn: sqlite3.Connection, named: Mapping[str, str]) -> dict[str
         or last_folder(path)
         for (path,) in conn.execute("SELECT DISTINCT repo_path FROM projects")
     }
+
+
+def short_names(found: Mapping[str, str]) -> str:
+    """The repositories in a few bytes each, to see later which have got another name."""
+    return " ".join(sorted(f"{_short(path)}:{_short(name)}" for path, name in found.items()))
+
+
+def renamed_paths(before: str, found: Mapping[str, str]) -> list[str]:
+    """The paths whose repository has another name than `before`, as `short_names` wrote it.
+
+    Of a path that is new there, all sessions are new.
+    """
+    pairs = [pair.partition(":") for pair in before.split()]
+    known = {path: name for path, colon, name in pairs if colon}
+    if not known:  # nothing was written yet, or an earlier version wrote it
+        return sorted(found)
+    return [
+        path
+        for path, name in sorted(found.items())
+        if known.get(_short(path), _short(name)) != _short(name)
+    ]
+
+
+def _short(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def last_folder(path: str) -> str:
