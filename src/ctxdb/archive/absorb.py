@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from ctxdb.archive.add import Source, begins_with_archived, project_of
+from ctxdb.archive.add import begins_with_archived
 from ctxdb.archive.archive_file import archive_transaction
 from ctxdb.archive.compression import checksum, compress_frame
 from ctxdb.archive.merge import FRAME_BYTES
 from ctxdb.archive.opening import stat_of
 from ctxdb.archive.read import ArchiveReader, Generation, generations
+from ctxdb.archive.sources import Source, project_of
+from ctxdb.archive.stars import Found, Stars, load_stars, note_stars
 from ctxdb.errors import DamagedBytes
 from ctxdb.files.identity import mark_of, pread
 from ctxdb.files.walk import pack, store_path, text_of, unpack
@@ -59,7 +61,8 @@ def absorb(
                 _write(reader, file, out, done)
                 data = kept(file, name, root, out)
                 if data is not None:
-                    copied = _Copied(file, name, root, stat_of(theirs, file))
+                    stars = load_stars(theirs, file.id)
+                    copied = _Copied(file, name, root, stat_of(theirs, file), stars)
                     with archive_transaction(ours):
                         _add(ours, copied, data, now, done)
         advance(file.size)
@@ -74,6 +77,7 @@ class _Copied:
     name: str
     root: str
     stat: bytes | None
+    stars: Stars  # what is overwritten in it
 
 
 def _has_all(
@@ -158,6 +162,10 @@ def _append(
             (file_id, at, len(data), checksum(data), compress_frame(data)),
         )
         at += len(data)
+    # The digests of these lines are not taken: they were made with a key of the other database.
+    places = [place for place in copied.stars.places if start <= place.start < at]
+    if places:
+        note_stars(ours, file_id, Found(places, {}))
     # Its inode is of another machine and would be mistaken for one of this machine.
     _, _, size, mtime_ns, ctime_ns = unpack(copied.stat)
     ours.execute(

@@ -35,6 +35,7 @@ from ctxdb.merge.taking import Taking
 from ctxdb.merge.tombstones import find_tombstones, take_tombstones
 from ctxdb.merge.user_prices import add_prices, find_prices
 from ctxdb.privacy.rule_settings import masker_of
+from ctxdb.redact.archived import mask_archive
 from ctxdb.store.connection import naming_damage, open_reader, open_writer, write_transaction
 from ctxdb.store.schema import prepare
 from ctxdb.store.tombstones import SESSION, Tombstones
@@ -106,6 +107,7 @@ class _Merging:
         report.sessions_without_bytes = done.sessions + done.again
         report.sessions_not_updated = done.left
         report.history, report.side_files = done.history, done.side_files
+        self._mask_archive()
         new, report.prices_differing = find_prices(conn, other.conn)
         refused = add_prices(conn, new) if new else []
         report.prices = len(new) - len(refused)
@@ -134,6 +136,13 @@ class _Merging:
         self.report.files_left_out = len(taking.left_out)
         self.report.damaged = sorted(copied.damaged)
         return copied
+
+    def _mask_archive(self) -> None:
+        """Overwrite secrets in the copied bytes, if that is wanted in this archive."""
+        masker = masker_of(self.config.settings)
+        if self.report.files and masker is not None and self.config.settings["redact.archive"]:
+            done = mask_archive(self.config.db_path, self.conn, masker, self.progress)
+            self.report.problems += done.problems
 
     def _read_bytes(self) -> None:
         """Read what the archive has and the database lacks."""

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 from typing import BinaryIO
 
-from ctxdb.archive.add import HISTORY, TRANSCRIPT
 from ctxdb.archive.blank import blank
 from ctxdb.archive.read import Generation
+from ctxdb.archive.sources import HISTORY, TRANSCRIPT
 from ctxdb.claude.side_contents import role_of
 from ctxdb.claude.sidecars import INDEX_NAME, sessions_named
 from ctxdb.elsewhere import split_name
