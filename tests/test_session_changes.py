@@ -113,7 +113,7 @@ def grow(files: dict[str, bytes], steps: Iterable[tuple[str, bytes]]) -> None:
             watched.sync()
 
 
-@settings(max_examples=8, derandomize=True)
+@settings(max_examples=4, derandomize=True)
 @given(recipes(), st.data())
 def test_every_session_that_a_sync_changes_is_stamped(recipe: Recipe, data: st.DataObject) -> None:
     files = build(recipe).contents()
