@@ -55,6 +55,7 @@ class Batch:
         self.now = now
         self.touched = Touched()
         self.adopting: set[str] = set()  # sessions of lines that did not name them
+        self.named: set[str] = set()  # uuids of its lines, and those that its summaries name
         # Ids are counted on from what is stored, so this is part of the transaction.
         self.messages = StoredMessages(conn, self.touched)
         self.starts = TurnStarts(conn, self.touched)
@@ -70,7 +71,7 @@ class Batch:
         """Store the chunks. The caller has begun the transaction and commits it.
 
         Returns whether entries may have changed hands. Before it commits, the caller settles what
-        summaries are of (`settle_summaries`): that goes over all summaries, so not in each batch.
+        summaries are of (`settle_summaries`): that may go over all summaries, so not in each batch.
         """
         source_files.note_errors(self.conn, chunks, self.now)
         add_places_of(self.conn, chunks)
@@ -112,6 +113,7 @@ class Batch:
             self._absorb(message, repeats)
         self.copies.settle()
         came = {message.uuid for message in messages if message.uuid is not None}
+        self.named = came.union(self.parents.skipped, events.leaves)
         self._finish(self.parents.waiting_for(came))
         moved = self.touched.renumber if self.touched.turns_of_files else set()
         snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 # Batches share a transaction up to this: ids are spread over whole indexes, and each commit writes
 # every page it has touched.
 COMMIT_BYTES = 48 << 20
+# Up to this many uuids are looked for among what summaries name; else all summaries are gone over.
+FEW_UUIDS = 1000
 
 
 class ChunkWriter:
@@ -53,6 +55,7 @@ class ChunkWriter:
         self.uncommitted = 0  # bytes of transcript stored in the open transaction
         self._is_half_written = False  # part of a batch is in the open transaction
         self._are_entries_moved = False  # in the open transaction: to other sessions, perhaps
+        self._named: set[str] = set()  # in the open transaction: uuids that summaries may name
         self._committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
         self._has_announced = False  # a huge line is marked in the database as being read
 
@@ -67,6 +70,8 @@ class ChunkWriter:
         try:
             are_moved = batch.write(chunks)
             self._are_entries_moved = self._are_entries_moved or are_moved
+            if len(self._named) <= FEW_UUIDS:
+                self._named |= batch.named
             self._is_half_written = False
         except BaseException as e:
             self.roll_back()
@@ -102,9 +107,11 @@ class ChunkWriter:
         if self.conn.in_transaction and not self._is_half_written:
             try:
                 if has_stored:
-                    settle_summaries(self.conn, everything=self._are_entries_moved)
+                    named = self._named if len(self._named) <= FEW_UUIDS else None
+                    settle_summaries(self.conn, everything=self._are_entries_moved, came=named)
                 commit(self.conn)
                 self._are_entries_moved = False
+                self._named.clear()
                 self._committed = report.lines_read, report.bytes_read, report.bad_lines
             except BaseException:
                 self.roll_back()

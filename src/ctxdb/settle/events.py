@@ -61,6 +61,7 @@ class StoredEvents:
         self.moved: dict[int, Event] = {}  # row -> the line it names from now on
         self.adopted: list[tuple[Event, SourceFile, str]] = []
         self.belong: set[tuple[str, int]] = set()
+        self.leaves: set[str] = set()  # uuids that new summaries name
         self.next_id = last_id(conn, Event) + 1
 
     def place(self, chunks: list[Chunk]) -> None:
@@ -174,6 +175,8 @@ class StoredEvents:
             if event.facts and event.session_id is not None:
                 facts.add(event.session_id, event.facts, None)
             if event.summary:
+                leaf, _ = event.summary
+                self.leaves.add(leaf)
                 self.conn.execute(
                     "INSERT OR REPLACE INTO _summaries (event_id, leaf_uuid, summary)"
                     " VALUES (?, ?, ?)",

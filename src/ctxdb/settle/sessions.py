@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 
 from ctxdb.claude.stored_data import worktree_origin
@@ -23,6 +23,7 @@ from ctxdb.settle.session_facts import SessionFacts, project_of, read_facts
 from ctxdb.settle.session_titles import first_prompt, title_of
 from ctxdb.settle.snapshots import rewrite_snapshots
 from ctxdb.store.changes import stamp
+from ctxdb.store.lookup import first_column, look_up
 
 MAX_FOLDER_NAME = 200  # a longer one is cut, with a hash of the path behind it
 
@@ -116,22 +117,38 @@ def refresh_file(conn: sqlite3.Connection, file_id: int) -> None:
     refresh(conn, [session_id for (session_id,) in found])
 
 
-def settle_summaries(conn: sqlite3.Connection, *, everything: bool) -> None:
+_LEAF = (
+    "SELECT s.event_id, s.leaf_session, coalesce("
+    "  (SELECT m.session_id FROM messages m WHERE m.uuid = s.leaf_uuid),"
+    "  (SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
+    "   WHERE c.uuid = s.leaf_uuid),"
+    "  (SELECT m.session_id FROM _skipped_parents p JOIN messages m ON m.uuid = p.ancestor"
+    "   WHERE p.uuid = s.leaf_uuid)) AS now FROM"
+)
+_ALL = f"{_LEAF} _summaries s WHERE now IS NOT s.leaf_session"
+_UNKNOWN = f"{_LEAF} _summaries s WHERE s.leaf_session IS NULL AND now IS NOT NULL"
+_NAMED = (
+    f"{_LEAF} j CROSS JOIN _summaries s ON s.leaf_uuid = j.value"
+    " WHERE s.leaf_session IS NULL AND now IS NOT NULL"
+)
+_BELOW = "SELECT p.uuid FROM j CROSS JOIN _skipped_parents p ON p.ancestor = j.value"
+
+
+def settle_summaries(
+    conn: sqlite3.Connection, *, everything: bool, came: Collection[str] | None = None
+) -> None:
     """Find the sessions that summaries are of, by the entries they name.
 
-    Without `everything`, only of summaries whose session is not known yet.
+    Without `everything`, only of summaries whose session is not known yet. If it is known which
+    uuids have `come` since the last time, only of summaries that may name one of these.
     """
     changed: set[str] = set()
-    wanted = "" if everything else "s.leaf_session IS NULL AND"
-    for event_id, before, now in conn.execute(
-        "SELECT s.event_id, s.leaf_session, coalesce("
-        "  (SELECT m.session_id FROM messages m WHERE m.uuid = s.leaf_uuid),"
-        "  (SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
-        "   WHERE c.uuid = s.leaf_uuid),"
-        "  (SELECT m.session_id FROM _skipped_parents p JOIN messages m ON m.uuid = p.ancestor"
-        "   WHERE p.uuid = s.leaf_uuid)) AS now"
-        f" FROM _summaries s WHERE {wanted} now IS NOT s.leaf_session"
-    ).fetchall():
+    if everything or came is None:
+        found = conn.execute(_ALL if everything else _UNKNOWN).fetchall()
+    else:
+        named = {*came, *first_column(look_up(conn, came, _BELOW))}
+        found = list(look_up(conn, named, _NAMED))
+    for event_id, before, now in found:
         conn.execute("UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id))
         changed.update(session for session in (before, now) if session is not None)
     if changed:
