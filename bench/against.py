@@ -171,6 +171,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help="at least 3")
     parser.add_argument("--keep", type=Path, help="keep corpora here between runs")
     parser.add_argument("--also", choices=[*MORE, "all"], action="append", help="repeatable")
+    parser.add_argument("--masked", action="store_true", help="with masking, where a tree has it")
     parser.add_argument("--files", type=int, default=200_000, help="of many")
     parser.add_argument("--catch-up-mb", type=int, default=75)
     parser.add_argument("--unfinished-mb", type=int, default=300)
@@ -179,7 +180,10 @@ def main(words: Sequence[str] | None = None) -> None:
         parser.error(f"--rounds must be at least {LEAST_ROUNDS}")
     also = options.also or []
     with workplace(options.keep) as folder, checked_out(options.rev, folder) as (name, path):
-        trees = (Tree(name, path, folder), Tree("now", CHECKOUT, folder))
+        trees = (
+            Tree(name, path, folder, masks=options.masked),
+            Tree("now", CHECKOUT, folder, masks=options.masked),
+        )
         pair = Pair(trees, folder, options)
         files = corpus.size_of(pair.root)[0]
         print(f"{pair.size / 1e6:.0f} MB in {files:,} files, {options.rounds} rounds, interleaved")

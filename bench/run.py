@@ -254,7 +254,7 @@ def main(words: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(words)
     with workplace(options.keep) as folder:
-        bench = Bench(Tree("now", CHECKOUT, folder), folder, options)
+        bench = Bench(Tree("now", CHECKOUT, folder, masks=True), folder, options)
         for name in options.only or MEASUREMENTS:
             MEASUREMENTS[name](bench)
 

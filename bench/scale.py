@@ -127,7 +127,7 @@ def main(words: Sequence[str] | None = None) -> None:
     sizes = sorted(int(word) for word in options.sizes.split(","))
     with workplace(options.keep) as folder:
         check_room(folder, sizes)
-        tree = Tree("now", CHECKOUT, folder)
+        tree = Tree("now", CHECKOUT, folder, masks=True)
         print("first sync by size", flush=True)
         compare([measure(tree, folder, size, options.rounds) for size in sizes])
 

@@ -44,15 +44,18 @@ class Cost:
 class Tree:
     """A checkout of ctxdb, run with the Python and the packages of this bench."""
 
-    def __init__(self, name: str, checkout: Path, folder: Path) -> None:
+    def __init__(self, name: str, checkout: Path, folder: Path, *, masks: bool = False) -> None:
         self.name = name
         self.folder = folder
         home = folder / f"home-{name}"
         config = home / ".config" / "ctxdb"
         config.mkdir(parents=True, exist_ok=True)
-        # The archive is not part of what is compared: older trees have none, and refuse its name.
-        has_archive = (checkout / "src" / "ctxdb" / "archive").is_dir()
-        (config / "config.toml").write_text("archive = false\n" if has_archive else "")
+        # What older trees do not have is not part of what is compared; they refuse its name.
+        source = checkout / "src" / "ctxdb"
+        settings = "archive = false\n" if (source / "archive").is_dir() else ""
+        if (source / "ingest" / "masked_line.py").exists() and not masks:
+            settings += "[redact]\nenabled = false\n"
+        (config / "config.toml").write_text(settings)
         # PYTHONDONTWRITEBYTECODE alone would triple the time that a cold start takes.
         drop = ("CTXDB_", "CLAUDE_", "XDG_CONFIG_", "XDG_DATA_", "XDG_STATE_", "PYTHON")
         self.env = {key: value for key, value in os.environ.items() if not key.startswith(drop)}
