@@ -10,7 +10,6 @@ import tempfile
 import time
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,8 +88,7 @@ def _own_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
     # The same key in every database that is made in this process: so tests can compare them.
-    fixed = SimpleNamespace(token_bytes=lambda size: b"k" * size)
-    monkeypatch.setattr("ctxdb.store.keys.secrets", fixed)
+    monkeypatch.setattr("ctxdb.store.keys.urandom", lambda size: b"k" * size)
     # ctxdb narrows the umask of its process, and some tests call it in this one.
     mask = os.umask(0o022)
     yield

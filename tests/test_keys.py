@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +16,7 @@ from ctxdb.store.schema import prepare
 
 @pytest.fixture(autouse=True)
 def _random(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctxdb.store.keys.secrets", secrets)
+    monkeypatch.setattr("ctxdb.store.keys.urandom", os.urandom)
 
 
 @pytest.fixture

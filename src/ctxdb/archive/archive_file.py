@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -169,7 +168,7 @@ def _statements() -> list[str]:
 
 def _give_name(conn: sqlite3.Connection) -> None:
     """Give the archive a random name, by which a backup knows it again."""
-    conn.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_ID, secrets.token_hex(8)))
+    conn.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (_ID, os.urandom(8).hex()))
 
 
 def _upgrade(conn: sqlite3.Connection) -> None:

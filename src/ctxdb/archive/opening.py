@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -55,6 +54,8 @@ class ArchiveOpener:
     def open(self, file: Generation) -> int:
         """Open a generation. If some bytes of it are damaged, it ends before them."""
         reader = self._own_reader()
+        import tempfile  # most runs open no archived file
+
         with tempfile.TemporaryFile(dir=self.db_path.parent, prefix=".ctxdb-") as out:
             self._write(reader, file, out)
             out.flush()

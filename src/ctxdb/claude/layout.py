@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ctxdb.files.walk import text_of
@@ -56,6 +57,7 @@ def session_in_path(path: str) -> str | None:
     return name.removesuffix(_SUFFIX) if name.endswith(_SUFFIX) else None
 
 
+@lru_cache(maxsize=8)  # it is asked several times for each file
 def role_of(path: str, root: str) -> Role:
     """The role of a transcript by its place below ``root``."""
     root = root.rstrip(os.sep)

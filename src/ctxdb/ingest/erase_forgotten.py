@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -177,6 +176,8 @@ def _remove_kept(db_path: Path, done: Erasure) -> None:
                 continue
             try:
                 if path.is_dir() and not path.is_symlink():
+                    import shutil  # rarely needed
+
                     shutil.rmtree(path)
                 else:
                     path.unlink()

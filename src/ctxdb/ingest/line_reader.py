@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import marshal
-import multiprocessing
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -117,10 +116,11 @@ class _Lines(NamedTuple):
         """Read the lines of a block."""
         chunk, add, in_agent_file = self.chunk, self.records.append, self.in_agent_file
         digest, places_in = self.reading.digest, self.secrets.in_line
+        is_searched = self.secrets.are_possible
         for line in block.lines:
             start, length, data = line
             entry = parse_plain(data)
-            if entry is None or places_in(start, length, data, entry):
+            if entry is None or (is_searched and places_in(start, length, data, entry)):
                 self._read_odd(line, entry)
                 continue
             # The usual line: the object's bytes are the line's, and so is its length.
@@ -237,6 +237,8 @@ def read_apart(fd: int, offset: int, place: FilePlace, reading: Reading = DEFAUL
         ours.close()
         with suppress(MemoryError):
             pipe.send_bytes(marshal.dumps(read_chunk(fd, offset, place, reading).pack()))
+
+    import multiprocessing  # most runs start no process
 
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)

@@ -117,6 +117,9 @@ class Secrets:
         if reading.before is not None and path and fd is not None:
             self.before = reading.before(path, fd)
         self.recorded = recorded  # what was masked when the file was read; None: the rules say it
+        # Without rules, and where nothing was masked, lines need not be searched.
+        by_rules = bool(recorded) if recorded is not None else self.masker is not None
+        self.are_possible = by_rules or bool(self.stars.places or self.before)
 
     def in_line(self, start: int, length: int, data: bytes, entry: Any = None) -> list[Place]:
         """What to mask in a line, counted from its start. Its length is with its newline."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -22,9 +23,11 @@ from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.report import SyncReport
 from ctxdb.privacy.json_bytes import Place
 from ctxdb.progress import Progress
+from ctxdb.rows import SourceFile
 from ctxdb.settle import sessions
 from ctxdb.store import source_files
 from ctxdb.store.connection import write_transaction
+from ctxdb.store.insert import insert, last_id
 
 MUCH_BYTES = 16 << 20  # to look through again: as long as a second
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
@@ -92,6 +95,7 @@ class FileChanges:
         self.are_any = False  # a file has come, gone or changed since the last time
         self.failures: list[Failure] = []
         self.gate = Gate(conn)
+        self._unstored: list[SourceFile] | None = None  # new files, while `find` looks at many
 
     def find(self, found: Scan, put_off: PutOff = lambda _known, _file: False) -> list[Work]:
         """Open the files that are not as they are known, and note those that have vanished.
@@ -122,15 +126,41 @@ class FileChanges:
         if again > MUCH_BYTES:  # all files, perhaps, have been copied from another disk
             self.progress.start(again, "Looking for changes")
         if self.are_any:
-            with write_transaction(self.conn):
+            with write_transaction(self.conn), self._storing_new_files():
                 for path, file in changed:
                     if put_off(known.get(path), file):
                         continue
                     looked = self.look_at(known.get(path), file, by_inode, gone)
                     if looked is not None:
                         work.append(looked)
+                self._store_new_files()
                 self._vanish(found, gone)
         return work
+
+    @contextmanager
+    def _storing_new_files(self) -> Iterator[None]:
+        """Meanwhile rows of new files are stored many at once."""
+        self._unstored = []
+        try:
+            yield
+        finally:
+            self._unstored = None
+
+    def _add(self, file: FoundFile) -> source_files.KnownFile:
+        """A file that is seen for the first time."""
+        self.report.new_files += 1
+        if self._unstored is None:
+            return source_files.add_file(self.conn, file, self.now)
+        last = self._unstored[-1].id if self._unstored else last_id(self.conn, SourceFile)
+        item = source_files.new_file(last + 1, file, self.now)
+        self._unstored.append(item.file)
+        return item
+
+    def _store_new_files(self) -> None:
+        """Store what waits: their rows are needed now."""
+        if self._unstored:
+            insert(self.conn, SourceFile, self._unstored)
+            self._unstored.clear()
 
     def look_at(
         self,
@@ -164,14 +194,14 @@ class FileChanges:
                 )
                 if old is not None:
                     del gone[old.file.path]
+                    self._store_new_files()
                     source_files.rename_file(self.conn, old, file)
                     self._read_index(file)
                     sessions.refresh_file(self.conn, old.file.id)
                     self.report.renamed_files += 1
                     item = old
                 else:
-                    item = source_files.add_file(self.conn, file, self.now)
-                    self.report.new_files += 1
+                    item = self._add(file)
             elif self.gate.is_ignored_now(file.path, item.file.id):
                 return None  # what was read of it before stays, until it is forgotten
             source_files.forget_unreadable(self.conn, item)
@@ -182,6 +212,7 @@ class FileChanges:
                 source_files.begin_again(self.conn, item.file)
                 self.report.rewritten_files += 1
             elif verdict is Verdict.UNCHANGED or now.st_size <= item.file.offset:
+                self._store_new_files()
                 source_files.note_stat(self.conn, item.file.id, now, item.file.offset)
                 return None
             elif not item.file.is_new:
@@ -213,8 +244,8 @@ class FileChanges:
         if error.errno in NO_DESCRIPTORS:
             return  # the machine's trouble, not the file's: the next pass tries again
         if item is None:
-            item = source_files.add_file(self.conn, file, self.now)
-            self.report.new_files += 1
+            item = self._add(file)
+        self._store_new_files()
         source_files.note_unreadable(self.conn, item.file.id, reason, self.now)
 
     def _vanish(self, found: Scan, gone: dict[str, source_files.KnownFile]) -> None:

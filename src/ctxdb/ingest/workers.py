@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import gc
 import marshal
-import multiprocessing
 import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctxdb.files.tail import Unfinished
 from ctxdb.ingest.line_reader import FilePlace, ReaderDied, read_file
@@ -24,6 +23,9 @@ from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.ring import Ring
 from ctxdb.privacy.json_bytes import Place
 from ctxdb.rules.chunk import Chunk, unpack_chunk
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
 
 READERS = 2
 AHEAD_BYTES = 8 << 20  # of rows, from each reader, before they are asked for
@@ -166,7 +168,7 @@ class Arrived:
 
 class _Reader(NamedTuple):
     ring: Ring
-    process: multiprocessing.process.BaseProcess
+    process: BaseProcess
     tasks: Sequence[Task]  # of all readers
 
     def next(self) -> Arrived | None:
@@ -205,6 +207,8 @@ class ReaderProcesses:
     def _start(self, share: Sequence[tuple[int, Task]], limits: Limits) -> None:
         others = [reader.ring for reader in self.readers]
         ring = Ring(AHEAD_BYTES)
+        import multiprocessing  # most runs start no process
+
         process = multiprocessing.get_context("fork").Process(
             target=_serve, args=(share, self.reading, limits, ring, others), daemon=True
         )

@@ -141,7 +141,10 @@ def join_lines(messages: list[Message]) -> tuple[list[ToolUse], list[ToolUse]]:
     for tool_use_id, made in calls.items():
         answers = results.get(tool_use_id, [])
         if len(made) == len(answers) == 1 and is_unique_id(tool_use_id):
-            joined[tool_use_id] = join(tool_use_id, *made, *answers)
+            (tool,), (answer,) = made, answers  # the call becomes the row of both
+            fill_result(tool, answer)
+            finish(tool)
+            joined[tool_use_id] = tool
     halves: list[ToolUse] = []
     for message in messages:
         if message.calls:

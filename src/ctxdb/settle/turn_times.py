@@ -46,9 +46,9 @@ _WITH_ODD_TIMES = (
     f" AND t.started_at {_ODD}"
 )
 _WORK_TIMES = (
-    "SELECT timestamp FROM messages WHERE turn_id = ? AND timestamp IS NOT NULL"
-    f" AND (agent_id IS NOT NULL OR kind IN ({', '.join(repr(kind) for kind in WORK)}))"
-    " ORDER BY timestamp"
+    "SELECT m.turn_id, m.timestamp FROM j CROSS JOIN messages m ON m.turn_id = j.value"
+    " WHERE m.timestamp IS NOT NULL"
+    f" AND (m.agent_id IS NOT NULL OR m.kind IN ({', '.join(repr(kind) for kind in WORK)}))"
 )
 
 
@@ -79,15 +79,22 @@ def settle_times(conn: sqlite3.Connection, touched: Touched, filled: Iterable[Me
     for session_id, found in _runs(conn, whole, places).items():
         reported.update(reported_ms(begins.get(session_id, []), found))
     changed = {turn_id for turn_id, ms in before.items() if reported.get(turn_id) != ms}
-    for turn_id in sorted(touched.turns | changed):
-        times = [at for (at,) in conn.execute(_WORK_TIMES, (turn_id,))]
-        agent_ms = reported.get(turn_id)
-        active_ms = estimated_ms(times) if agent_ms is None else agent_ms
-        conn.execute(
-            "UPDATE turns SET ended_at = coalesce(?, started_at), agent_ms = ?, active_ms = ?"
-            " WHERE id = ?",
-            (max(times, default=None), agent_ms, active_ms, turn_id),
-        )
+    times: dict[int, list[str]] = {turn_id: [] for turn_id in sorted(touched.turns | changed)}
+    for turn_id, at in look_up(conn, times, _WORK_TIMES):
+        times[turn_id].append(at)
+    conn.executemany(
+        "UPDATE turns SET ended_at = coalesce(?, started_at), agent_ms = ?, active_ms = ?"
+        " WHERE id = ?",
+        [
+            (max(worked, default=None), *_worked_ms(reported.get(turn_id), worked), turn_id)
+            for turn_id, worked in times.items()
+        ],
+    )
+
+
+def _worked_ms(reported: int | None, times: list[str]) -> tuple[int | None, int]:
+    """How long the agent worked on a turn: as Claude Code reports it, and as far as is known."""
+    return reported, estimated_ms(times) if reported is None else reported
 
 
 def _first_changes(

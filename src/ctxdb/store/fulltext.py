@@ -37,6 +37,7 @@ INDEX_OF = {table: f"{table}_fts" for table in INDEXED}
 INDEXES = tuple(INDEX_OF.values())
 _USUAL = {"automerge": 4, "hashsize": 1 << 20}  # FTS5's own values
 _MUCH = {"automerge": 0, "hashsize": 4 << 20}
+_ALL = {"automerge": 0, "hashsize": 16 << 20}  # when the readers have ended there is more memory
 _LATER = "full text later"  # a key in _meta while it is put off
 _STEP_ROWS = 10_000  # made up at once: about a second, and Ctrl-C waits for it
 
@@ -69,7 +70,7 @@ def make_up(
     conn: sqlite3.Connection, triggers: Iterable[str], progress: Progress, size: int
 ) -> None:
     """Make all of the full text that was put off; `size` is how long that looks in the progress."""
-    merge_later(conn)
+    _set(conn, _ALL)
     steps = [
         (table, first)
         for table in INDEXED

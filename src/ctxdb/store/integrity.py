@@ -6,7 +6,6 @@ once a week, for at most two seconds; it then goes on where it stopped the last 
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sqlite3
 import time
@@ -229,6 +228,8 @@ def _bounded(path: Path, start: str) -> tuple[str | None, str]:
     """What is wrong, and the table to begin with the next time."""
     if path.stat().st_size <= SMALL_BYTES:
         return find_damage(path), ""
+    import multiprocessing  # most runs start no process
+
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_check_tables, args=(path, start, theirs), daemon=True)

@@ -6,9 +6,9 @@ in `_meta`, so it is known to anyone with the file. Without the database a diges
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from hashlib import blake2b
+from os import urandom
 
 KEY_BYTES = 32
 LINES = "lines"  # of the digests by which lines and blocks are known again
@@ -17,7 +17,7 @@ _PREFIX = "key "
 
 def new_key() -> bytes:
     """A key for a database that is not there yet."""
-    return secrets.token_bytes(KEY_BYTES)
+    return urandom(KEY_BYTES)
 
 
 def key_of(conn: sqlite3.Connection, name: str) -> bytes:

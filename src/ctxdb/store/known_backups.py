@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
@@ -48,7 +47,7 @@ def database_name(conn: sqlite3.Connection) -> str:
 def remember_backup(conn: sqlite3.Connection, folder: str, made_at: str) -> str:
     """Note a folder, in the caller's transaction; returns the random name of the database."""
     kept = _read(conn)
-    kept["name"] = kept["name"] or secrets.token_hex(8)
+    kept["name"] = kept["name"] or os.urandom(8).hex()
     kept["folders"][folder] = made_at
     _write(conn, kept)
     return str(kept["name"])

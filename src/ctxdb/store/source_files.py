@@ -15,7 +15,7 @@ from ctxdb.files.identity import Known
 from ctxdb.files.walk import FoundFile, numbers_of, pack, store_path, unpack
 from ctxdb.rows import SourceFile
 from ctxdb.store.changes import stamp
-from ctxdb.store.insert import insert
+from ctxdb.store.insert import insert, last_id
 from ctxdb.store.lookup import look_up
 
 if TYPE_CHECKING:
@@ -86,15 +86,21 @@ def _known(file: SourceFile) -> KnownFile:
 
 def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
     """A row for a file that is seen for the first time."""
+    item = new_file(last_id(conn, SourceFile) + 1, found, now)
+    insert(conn, SourceFile, [item.file])
+    return item
+
+
+def new_file(file_id: int, found: FoundFile, now: str) -> KnownFile:
+    """A file that is seen for the first time; its row is not stored yet."""
     name, raw = store_path(found.path)
     machine, path = split_name(name)
     if machine:
         raw = os.fsencode(found.path)  # its path alone would open a file of this machine
     root, _ = store_path(found.root)
     role = role_of(found.path, found.root)
-    (last,) = conn.execute("SELECT max(id) FROM source_files").fetchone()
     file = SourceFile(
-        id=(last or 0) + 1,
+        id=file_id,
         path=path,
         session_id=role.session_id,
         agent_id=role.agent_id,
@@ -106,7 +112,6 @@ def add_file(conn: sqlite3.Connection, found: FoundFile, now: str) -> KnownFile:
         workflow_run=role.workflow_run,
         is_new=True,
     )
-    insert(conn, SourceFile, [file])
     return KnownFile(file, Known(path, 0, 0, 0, 0, 0, 0, None))
 
 
