@@ -128,7 +128,7 @@ def test_the_commands_in_examples_parse(command: str) -> None:
         if not line.strip().startswith("ctxdb ") or "$(" in line:
             continue
         words = join_pairs(cli.with_default_command(shlex.split(line)[1:]), cli.PAIR_FLAGS)
-        words = [word for word in words if word != "--db" and not word.endswith(".db")]
+        words = words[2:] if words[0] == "--db" else words
         found: Any = typer.main.get_command(typer_app.app)
         while hasattr(found, "commands"):
             found = found.commands[words.pop(0)]

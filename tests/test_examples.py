@@ -30,6 +30,7 @@ APART = (
         "forget",
         "redact",
         "push",
+        "merge",
         "mcp",
     ),
 )
