@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from builder import World
-from ctxdb.columns import FULL, LEVELS, METADATA, USAGE
+from ctxdb.columns import FULL, METADATA, USAGE
 from ctxdb.progress import NullProgress
 from ctxdb.store.connection import open_reader
 from ctxdb.team.machine import this_machine
@@ -62,7 +62,10 @@ def one(files: dict[str, bytes]) -> Iterator[Laptop]:
         yield made
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "level",
+    [METADATA, *(pytest.param(one, marks=pytest.mark.slow) for one in (USAGE, FULL))],
+)
 def test_duckdb_reads_the_same_counts_and_money(one: Laptop, tmp_path: Path, level: str) -> None:
     written(one, tmp_path, level)
     for table in team_tables():
