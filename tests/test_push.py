@@ -237,6 +237,16 @@ def test_a_new_price_changes_the_costs_there(one: Laptop, url: str) -> None:
     must_cost_the_same(one, url)
 
 
+def test_the_first_session_of_a_model_sends_no_requests_of_others(one: Laptop, url: str) -> None:
+    one.push(url)
+    one.write(
+        "INSERT INTO _model_names SELECT 'claude-new-9', place, name FROM _model_names"
+        " WHERE model = (SELECT min(model) FROM _model_names)"
+    )
+    assert one.push(url).rows.get("usage", 0) == 0
+    must_cost_the_same(one, url)
+
+
 @pytest.mark.slow
 def test_a_repository_that_config_names_is_sent_for_old_sessions(one: Laptop, url: str) -> None:
     one.push(url)

@@ -117,12 +117,15 @@ class Registration:
         return MachineState(level, database, Place(seq, session_id), json.loads(state))
 
     def dependencies(self) -> dict[str, str]:
-        """Fingerprints of what rows depend on besides the sessions themselves."""
+        """Fingerprints of what rows depend on besides the sessions themselves.
+
+        The names under which the price of a model is looked up follow from the model and from this
+        version of ctxdb: the first session of a model changes no cost of other sessions.
+        """
         prices = self.conn.execute("SELECT * FROM prices ORDER BY id").fetchall()
-        names = self.conn.execute("SELECT * FROM _model_names ORDER BY model, place").fetchall()
         return {
             "columns": _columns(self.sender.level),
-            "prices": fingerprint([prices, names]),
+            "prices": fingerprint([prices, ctxdb.__version__]),
             "named": fingerprint(sorted(self.sender.repositories.items())),
         }
 
