@@ -76,7 +76,7 @@ class MergeReport:
             self.sessions_not_updated, "Longer there, without bytes, and linked: left as it is"
         )
         if self.prices:
-            yield f"Added {counted(self.prices, 'price')} of yours."
+            yield f"Added {counted(self.prices, 'price')} that you set there."
         yield from _named(self.prices_differing, "Prices differ; those of this database are kept")
         yield from _named(self.damaged, "Damaged in the other archive; its rows were copied")
         yield from _named(self.problems, "Could not read")
