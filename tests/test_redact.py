@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sqlite3
 from contextlib import closing
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ctxdb.claude import structure_keys
 from ctxdb.errors import ConfigError, UsageError
 from ctxdb.files.identity import open_regular
 from ctxdb.ingest.sync import sync
@@ -24,6 +26,7 @@ from ctxdb.settings import DEFAULTS
 from ctxdb.store.connection import open_writer
 from kill_lab import EVERY_20TH, Saved, failures, kills
 from secret_lab import (
+    BEGAN,
     SecretLab,
     entry,
     lines_with,
@@ -277,7 +280,7 @@ def test_a_rebuild_does_not_bring_back_what_was_chosen(
 ) -> None:
     word = "hunter2xyz"
     session = session_of(1)
-    lines = [line for line in lines_with(word, session) if b"somethingNew" not in line]  # a key
+    lines = [*lines_with(word, session), *lines_of_git(word, session)]
     lab.put(f"projects/-work-tides/{session}.jsonl", b"".join(lines))
     put_beside(lab, session, word)
     typed = {"display": f"typed {word}", "timestamp": 1756029600000, "project": "/work/tides"}
@@ -286,28 +289,70 @@ def test_a_rebuild_does_not_bring_back_what_was_chosen(
     sync(config, progress=NullProgress())
     mask(lab, "hunter2[a-z]+")
     assert lab.holds([word]) == set()
+    assert lab.verify().shown == []
     if are_sources_gone:
         for path in lab.folder.rglob("*"):
             if path.is_file() and lab.db.parent not in path.parents:
                 path.unlink()
         sync(config, progress=NullProgress())
-    said = [
-        "SELECT uuid, text, thinking FROM messages ORDER BY 1",
-        "SELECT tool_use_id, input, result_text FROM tool_uses ORDER BY 1",
-        "SELECT prompt FROM history",
-        "SELECT subject FROM todos ORDER BY 1",
-        "SELECT text FROM plans ORDER BY 1",
-        "SELECT description FROM agents ORDER BY 1",
-        "SELECT excerpt FROM ingest_errors ORDER BY 1",
-    ]
-    before = [lab.ask(sql) for sql in said]
+    before = content(lab.db)
     done = rebuild(config, NullProgress())
     assert done.carried_sessions == 0
     lab.db.with_name("ctxdb.db.before-rebuild").unlink(missing_ok=True)
     assert lab.holds([word]) == set()
-    assert [lab.ask(sql) for sql in said] == before
+    assert differences(before, content(lab.db)) == ""
     lab.sound()
     assert lab.verify().shown == []
+
+
+def lines_of_git(word: str, session: str) -> list[bytes]:
+    """A word in the name of a branch that git prints, and in a key: the path of a snapshot."""
+    call = {"type": "tool_use", "id": "toolu_git", "name": "Bash"}
+    result = {"type": "tool_result", "tool_use_id": "toolu_git"}
+    said = f"[fix-{word}-now 1a2b3c4] Mend it\n 1 file changed\n"
+    saved = {f"/work/tides/{word}.py": {"backupFileName": "937a2f4c2a63d9e4@v1", "version": 1,
+                                        "backupTime": f"{BEGAN}58.000Z"}}  # fmt: skip
+    lines = [
+        entry(session, 91, "assistant", [{**call, "input": {"command": "git commit -m x"}}]),
+        entry(session, 92, "user", [{**result, "content": said}]),
+        {"type": "file-history-snapshot", "messageId": entry(session, 91, "user", "")["uuid"],
+         "snapshot": {"trackedFileBackups": saved, "timestamp": f"{BEGAN}58.000Z"},
+         "isSnapshotUpdate": False},
+    ]  # fmt: skip
+    return [json.dumps(line).encode() + b"\n" for line in lines]
+
+
+@pytest.mark.parametrize("word", ["Caveat", "command", "interrupted", "Another", "out"])
+def test_a_chosen_word_does_not_change_which_turns_there_are(lab: SecretLab, word: str) -> None:
+    put(
+        lab,
+        "<command-name>/review</command-name><command-args>the tides</command-args>",
+        "[Request interrupted by user]",
+        "Another Claude session sent a message: <teammate-message>look</teammate-message>",
+        "what is out there",
+    )
+    lab.sync()
+    what = "SELECT session_id, ordinal, kind FROM turns ORDER BY 1, 2"
+    kinds = "SELECT kind FROM messages ORDER BY id"
+    turns, before = lab.ask(what), lab.ask(kinds)
+    mask(lab, word)
+    assert lab.verify().shown == []
+    rebuild(lab.config(), NullProgress())
+    assert (lab.ask(what), lab.ask(kinds)) == (turns, before)
+
+
+def test_every_key_that_is_read_is_left_as_it_is() -> None:
+    asked = set()
+    for path in Path(structure_keys.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                key = node.args[0] if node.func.attr == "get" and node.args else None
+            else:
+                key = node.slice if isinstance(node, ast.Subscript) else None
+            if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                asked.add(key.value)
+    assert len(asked) > 100
+    assert {key for key in asked if "." not in key} <= structure_keys.READ_KEYS
 
 
 def test_a_scan_counts_files_with_a_secret_in_their_path_and_does_not_show_it(

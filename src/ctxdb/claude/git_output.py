@@ -11,9 +11,11 @@ from ctxdb.claude.values import dict_of, int_of, text_of
 # The fields are kind, sha, branch, number, url and subject, and as source `result` or `text`.
 GitOp = tuple[str, str | None, str | None, int | None, str | None, str | None, str]
 
-# [main 1a2b3c4] The subject; [main (root-commit) 1a2b3c4]; [detached HEAD 1a2b3c4]
+# [main 1a2b3c4] The subject; [main (root-commit) 1a2b3c4]; [detached HEAD 1a2b3c4]. A part of the
+# branch may be masked: [redacted:rule].
 _COMMIT = re.compile(
-    r"^\[(?:detached HEAD|([^\]\s]+))(?: \(root-commit\))? ([0-9a-f]{7,40})\](?: ([^\r\n]*))?\r?$",
+    r"^\[(?:detached HEAD|((?:[^\[\]\s]|\[[\w:-]+\])+))(?: \(root-commit\))? ([0-9a-f]{7,40})\]"
+    r"(?: ([^\r\n]*))?\r?$",
     re.MULTILINE,
 )
 _PUSH = re.compile(

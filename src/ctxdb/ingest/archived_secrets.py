@@ -19,7 +19,7 @@ from ctxdb.claude.layout import role_of
 from ctxdb.files.identity import pread
 from ctxdb.files.parse import Parsed, parse, parse_plain
 from ctxdb.files.tail import LONG_LINE_BYTES, read_block
-from ctxdb.ingest.masked_line import Reading, Secrets, records_in
+from ctxdb.ingest.masked_line import Reading, Secrets, records_in, sizes_of
 from ctxdb.privacy.json_bytes import (
     Place,
     joined,
@@ -27,7 +27,7 @@ from ctxdb.privacy.json_bytes import (
     places_in_plain_text,
     places_in_text,
 )
-from ctxdb.rows import Event, Message
+from ctxdb.rows import Event, Message, Record
 
 if TYPE_CHECKING:
     from ctxdb.archive.stars import FindSecrets
@@ -100,14 +100,15 @@ class _InLines:
         places = secrets.in_line(at, len(line) + 1, cut)
         records = records_in(cut, at, len(line), places, self.in_agent_file, digest).records
         secrets.know_again(at, len(line) + 1, cut, records)
-        known = [
-            (
-                record.line_hash if isinstance(record, Message | Event) else None,
-                record.block_keys if isinstance(record, Message) else None,
-            )
-            for record in records
-        ]
+        known = [_known_of(record) for record in records]
         return orjson.dumps(known).decode() if known else ""
+
+
+def _known_of(record: Record) -> list[object]:
+    """What is read into a row, however its bytes are overwritten."""
+    if isinstance(record, Message):
+        return [record.line_hash, record.block_keys, record.kind, sizes_of(record)]
+    return [record.line_hash if isinstance(record, Event) else None, None]
 
 
 def _lines(fd: int, start: int, end: int) -> Iterator[tuple[int, bytes, bytes | None]]:

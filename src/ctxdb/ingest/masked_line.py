@@ -3,7 +3,7 @@
 What is masked follows from the rules, or from the places that were masked when the line was read
 before: then it says the same again, whatever rules there are now. Digests are of the line as it is
 in the file. In archived bytes, and in a restored file, secrets may be overwritten with `*`: the
-archive tells their rules, and the digests of their lines.
+archive tells their rules, the digests of their lines, and what no mask may change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from ctxdb.errors import ArchiveError
 from ctxdb.files.identity import Opener, open_regular
 from ctxdb.files.parse import Bad, Parsed, parse, tame, without_nul
 from ctxdb.privacy.digests import UNKEYED, Digest
-from ctxdb.privacy.json_bytes import Place, cover, joined, places_in, places_in_text, uncovered
+from ctxdb.privacy.json_bytes import (
+    Place,
+    cover,
+    decoded,
+    joined,
+    places_in,
+    places_in_text,
+    uncovered,
+)
 from ctxdb.privacy.masking import Masker, has_escapes
 from ctxdb.rows import Event, Message, Record
 from ctxdb.store.keys import LINES, key_of
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 EXCERPT_BYTES = 200
 EXCERPT_SEARCHED = 64 << 10  # a secret that begins in the excerpt may be this long
 SHIPPED = Masker()
+# What is known of a result before anything in it is masked.
+_OF_RESULTS = ("status", "is_error", "exit_code", "exit_code_unknown", "result_bytes")
 StarsOf = Callable[[str | bytes], Stars]  # by the path of a file
 PlacesBefore = Callable[[str | bytes, int], tuple[Place, ...]]  # by the path of an open file
 
@@ -130,17 +140,19 @@ class Secrets:
         return self._in_line(start, length, data, entry)
 
     def know_again(self, start: int, length: int, data: bytes, records: Sequence[Record]) -> None:
-        """Give the records of a line with overwritten bytes the digests that it had before."""
+        """Give the records of a line with overwritten bytes what they had before."""
         known_by = self.stars.known_by.get(start)
         if known_by is None or not self.stars.in_line(start, length - 1, data):
             return
         known = orjson.loads(known_by)
         if len(known) == len(records):
-            for record, (line_hash, block_keys) in zip(records, known, strict=True):
+            for record, (line_hash, block_keys, *more) in zip(records, known, strict=True):
                 if isinstance(record, Message | Event):
                     record.line_hash = line_hash
                 if isinstance(record, Message):
                     record.block_keys = block_keys
+                    if more:  # an earlier version did not note it
+                        _give_sizes(record, *more)
 
     def _in_line(self, start: int, length: int, data: bytes, entry: Any) -> list[Place]:
         if self.recorded is not None:
@@ -249,14 +261,18 @@ def records_in(
         record = tamed(entry, *place, data[first:end], in_agent_file, digest, covered)
         records.append(record)
     if places:
-        _know_by_clear_blocks(records, data, in_agent_file, digest)
+        _keep_what_no_mask_changes(records, data, places, in_agent_file, digest)
     return LineRecords(parsed, records, covered)
 
 
-def _know_by_clear_blocks(
-    records: list[Record], data: bytes, in_agent_file: bool, digest: Digest
+def _keep_what_no_mask_changes(
+    records: list[Record],
+    data: bytes,
+    places: Sequence[Place],
+    in_agent_file: bool,
+    digest: Digest,
 ) -> None:
-    """A copy is known by the blocks as they are in the file, not as they are masked."""
+    """Take from the line as it is in the file what an entry is, and not what it says."""
     parsed = parse(data)
     if not isinstance(parsed, Parsed) or len(parsed.objects) != len(records):
         return
@@ -264,3 +280,36 @@ def _know_by_clear_blocks(
         clear = tamed(entry, 0, 0, b"", in_agent_file, digest)
         if isinstance(record, Message) and isinstance(clear, Message):
             record.block_keys = clear.block_keys
+            record.turn = _masked_turn(record, clear, data, places)
+            _give_sizes(record, clear.kind, sizes_of(clear))
+
+
+def _masked_turn(
+    record: Message, clear: Message, data: bytes, places: Sequence[Place]
+) -> tuple[str, str] | None:
+    """The turn that a message begins. What is masked can be what its kind is known by."""
+    if clear.turn is None:
+        return None
+    kind, prompt = clear.turn
+    if record.turn is not None:
+        masked_kind, masked_prompt = record.turn
+        if masked_kind == kind:
+            return kind, masked_prompt
+    for place in places:
+        if secret := decoded(data[place.start : place.end]).text:
+            prompt = prompt.replace(secret, place.mark.decode())
+    return kind, prompt
+
+
+def sizes_of(record: Message) -> list[list[Any]]:
+    """How each result of a message ended, and how large it was."""
+    return [[getattr(one, name) for name in _OF_RESULTS] for one in record.results or ()]
+
+
+def _give_sizes(record: Message, kind: str, sizes: list[list[Any]]) -> None:
+    record.kind = kind
+    results = record.results or []
+    if len(results) == len(sizes):
+        for result, values in zip(results, sizes, strict=True):
+            for name, value in zip(_OF_RESULTS, values, strict=True):
+                setattr(result, name, value)

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ctxdb.claude.tools import input_fields, target_of
 from ctxdb.files.parse import parse_plain
 from ctxdb.formatting import counted
+from ctxdb.ingest.masked_line import excerpt, records_in
 from ctxdb.ingest.reread import line_at
+from ctxdb.privacy.digests import UNKEYED
 from ctxdb.privacy.json_bytes import joined, places_in_text
+from ctxdb.redact.masked_data import write_masked_data
 from ctxdb.redact.scan import secrets_in
 from ctxdb.redact.texts import Column, columns, masked_value, places_in_line
 from ctxdb.rules.history import text_hash
@@ -56,6 +59,7 @@ _LINES = {
     "ingest_errors": "SELECT source_file_id, byte_start, byte_length FROM ingest_errors"
     " WHERE id IN ids",
 }
+_EXCERPT = "UPDATE ingest_errors SET excerpt = ? WHERE source_file_id = ? AND byte_start = ?"
 _MOST_EQUAL = 10_000  # rows that differ only in a secret where only one may be
 
 
@@ -159,7 +163,7 @@ class _Masking:
         raise sqlite3.IntegrityError(sql)
 
     def _note_places(self) -> None:
-        """Where the secrets are in the lines that are still there."""
+        """Note where the secrets are in the lines that are still there, and what they say now."""
         lines: set[_Line] = set()
         for table, sql in _LINES.items():
             if ids := self.changed.get(table):
@@ -176,24 +180,24 @@ class _Masking:
 
     def _note_places_of(self, file_id: int, lines: list[_Line]) -> None:
         row = self.conn.execute(
-            "SELECT coalesce(b.path_bytes, f.path) FROM source_files f"
+            "SELECT coalesce(b.path_bytes, f.path), f.agent_id IS NOT NULL FROM source_files f"
             " LEFT JOIN _file_marks b ON b.source_file_id = f.id WHERE f.id = ?",
             (file_id,),
         ).fetchone()
         try:
-            (path,) = row or ("",)
+            path, in_agent_file = row or ("", 0)
             fd = self.opener(path)
         except (OSError, ValueError):
             return  # nothing can be read again
         try:
             for line in lines:
-                self._note_places_in(fd, line)
+                self._note_places_in(fd, line, in_agent_file=bool(in_agent_file))
         except OSError:
             return
         finally:
             os.close(fd)
 
-    def _note_places_in(self, fd: int, line: _Line) -> None:
+    def _note_places_in(self, fd: int, line: _Line, *, in_agent_file: bool) -> None:
         data = line_at(fd, line.start, line.length)
         if data is None:
             return
@@ -201,8 +205,12 @@ class _Masking:
         places = places_in_line(data, self.masker)
         if parse_plain(data) is None:  # what is shown of it may be any part of the line
             places = joined(places, places_in_text(data, self.masker))
-        found = [place.moved(line.start) for place in places]
-        add_places(self.conn, line.file_id, joined(before, found))
+        found = joined(before, [place.moved(line.start) for place in places])
+        add_places(self.conn, line.file_id, found)
+        in_line = [place.moved(-line.start) for place in found]
+        said = records_in(data, line.start, line.length, in_line, in_agent_file, UNKEYED)
+        write_masked_data(self.conn, line.file_id, said.records)
+        self.conn.execute(_EXCERPT, (excerpt(said.covered), line.file_id, line.start))
 
     def _work_out_again(self) -> None:
         """What was cut off, or hashed, follows from the masked texts now."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ctxdb.claude.structure_keys import STRUCTURE_KEYS
+from ctxdb.claude.structure_keys import READ_KEYS, STRUCTURE_KEYS
 from ctxdb.errors import UsageError
 from ctxdb.privacy.masking import Found, Masker
 from ctxdb.privacy.rule_settings import CHOSEN, BadPattern, check_pattern
@@ -25,7 +25,7 @@ _FREE = {
     "result_path", "result_text", "subject", "summary", "target", "text", "thinking", "title",
 }  # fmt: skip
 _KEY_BEFORE = re.compile(rb'"(?P<key>[^"\\]{1,40})"\s*:\s*"\Z')
-_KEY_AFTER = re.compile(rb'[^"\\]*"\s*:')
+_KEY_AFTER = re.compile(rb'(?P<rest>[^"\\]*+)"\s*:')
 
 
 class ChosenText(Masker):
@@ -56,12 +56,16 @@ class ChosenText(Masker):
 
 
 def _is_free(data: bytes, start: int, end: int) -> bool:
-    """Whether a place is in a value, and not in one that only says what something is."""
+    """Whether a place is in a value that does not only say what something is.
+
+    Or in a key that ctxdb does not read: in snapshots of files, paths are keys.
+    """
     first = data.rfind(b'"', 0, start)
     while first > 0 and data[first - 1 : first] == b"\\":
         first = data.rfind(b'"', 0, first)
-    if _KEY_AFTER.match(data, end):
-        return False
+    if rest_of_key := _KEY_AFTER.match(data, end):
+        key = data[first + 1 : rest_of_key.end("rest")]
+        return key.decode("utf-8", "replace") not in READ_KEYS
     before = _KEY_BEFORE.search(data, max(0, first - 60), first + 1)
     return before is None or before["key"].decode() not in STRUCTURE_KEYS
 
