@@ -26,7 +26,17 @@ from ctxdb.store.connection import open_reader
 from ctxdb.store.known_backups import backups_with, known_backups
 from kill_lab import EVERY_20TH, Saved, failures, kills
 from live_lab import has, inside, until
-from world import OTHER_SESSION, SESSION, World, line, lines
+from world import (
+    NOBODY,
+    OTHER_SESSION,
+    SESSION,
+    World,
+    as_nobody,
+    line,
+    lines,
+    public_world,
+    run_ctxdb,
+)
 
 NOW, LATER = "2026-08-24T22:00:00.000Z", "2026-08-25T22:00:00.000Z"
 
@@ -264,6 +274,85 @@ def test_the_commands_speak_json(filled: World, folder: Path) -> None:
     nothing = filled.cli("backup", "--verify", folder.parent)
     assert nothing.returncode == 1
     assert "there is no backup" in nothing.stderr
+
+
+def half_write_archive(folder: Path) -> None:
+    """Leave what a backup leaves that is killed while it commits: half a change, and its journal.
+
+    The files are copied while the change goes on, so no process holds a lock on the copies.
+    """
+    copy = folder / "ctxdb.db.archive"
+    aside = folder.with_name("aside")
+    shutil.copytree(folder, aside)
+    with closing(sqlite3.connect(aside / copy.name, isolation_level=None)) as conn:
+        conn.execute("PRAGMA cache_size = 1")
+        conn.execute("PRAGMA cache_spill = 1")
+        conn.execute("BEGIN IMMEDIATE")
+        conn.execute("UPDATE frames SET data = zeroblob(length(data))")
+        conn.execute("CREATE TABLE more AS SELECT zeroblob(20000) AS x FROM frames")
+        for name in (copy.name, f"{copy.name}-journal"):
+            shutil.copy(aside / name, folder / name)
+        conn.execute("ROLLBACK")
+    shutil.rmtree(aside)
+    with (
+        closing(sqlite3.connect(f"file:{copy}?mode=ro", uri=True)) as conn,
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+    ):
+        conn.execute("SELECT * FROM sqlite_master")
+
+
+def test_a_backup_is_good_whose_archive_was_half_written(filled: World, folder: Path) -> None:
+    back_up(filled, folder)
+    half_write_archive(folder)
+    done = filled.cli("backup", "--verify", folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "The backup is intact." in done.stdout
+
+
+def test_a_backup_whose_archive_was_half_written_is_restored(filled: World, folder: Path) -> None:
+    back_up(filled, folder)
+    wanted = rows(filled.db)
+    half_write_archive(folder)
+    for path in filled.db.parent.iterdir():
+        path.unlink()
+    done = filled.cli("backup", "--restore", folder)
+    assert done.returncode == 0, done
+    assert rows(filled.db) == wanted
+    archived = run_ctxdb("--db", filled.db, "archive", "verify")
+    assert archived.returncode == 0, archived
+
+
+def test_the_next_backup_goes_on_where_the_archive_was_half_written(
+    filled: World, folder: Path
+) -> None:
+    back_up(filled, folder)
+    filled.append(lines(3))
+    read(filled)
+    half_write_archive(folder)
+    assert back_up(filled, folder, LATER).problems == []
+    assert check_backup(folder, NullProgress()).ok
+
+
+def test_a_journal_of_a_damaged_copy_does_not_harm_the_new_one(filled: World, folder: Path) -> None:
+    back_up(filled, folder)
+    half_write_archive(folder)
+    (folder / "ctxdb.db.archive").write_bytes(b"not a database " * 1000)
+    assert back_up(filled, folder, LATER).problems == []
+    assert not (folder / "ctxdb.db.archive-journal").exists()
+    assert check_backup(folder, NullProgress()).ok
+
+
+def test_what_was_half_written_and_cannot_be_undone_is_told(filled: World) -> None:
+    with public_world() as world:
+        folder = world.db.parent / "backup"
+        back_up(filled, folder)
+        half_write_archive(folder)
+        for path in (*folder.iterdir(), folder):
+            path.chmod(0o500 if path == folder else 0o400)
+            if os.geteuid() == 0:
+                os.chown(path, NOBODY, NOBODY)
+        [told] = as_nobody(lambda: check_backup(folder, NullProgress()).damage)
+    assert "copy the folder to where you can write" in told
 
 
 @EVERY_20TH

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -61,10 +61,17 @@ def open_archive_to_read(db_path: Path) -> sqlite3.Connection | None:
         return None
     _refuse_unsafe(path)
     try:
-        uri = f"file:{quote(os.fsencode(path))}?mode=ro"
-        conn = sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+        conn = _connect(path, "ro")
+        try:
+            _check_application(conn, path)
+        except sqlite3.OperationalError as e:
+            conn.close()
+            if e.sqlite_errorcode != sqlite3.SQLITE_READONLY_ROLLBACK:
+                raise
+            _roll_back(path)
+            conn = _connect(path, "ro")
+            _check_application(conn, path)
         conn.execute("PRAGMA query_only = 1")
-        _check_application(conn, path)
         if not conn.execute("SELECT 1 FROM sqlite_master WHERE name = 'files'").fetchone():
             conn.close()
             return None
@@ -72,6 +79,24 @@ def open_archive_to_read(db_path: Path) -> sqlite3.Connection | None:
     except sqlite3.Error as e:
         raise as_archive_error(path, e) from e
     return conn
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"file:{quote(os.fsencode(path))}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=5.0, isolation_level=None)
+
+
+def _roll_back(path: Path) -> None:
+    """Undo what a process that ended has half written to the copy of an archive in a backup."""
+    try:
+        with closing(_connect(path, "rw")) as conn:
+            conn.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.OperationalError as e:
+        if e.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+            raise
+        why = "a backup ended while it wrote here, and what it left cannot be undone without a"
+        do = "right to write: copy the folder to where you can write"
+        raise ArchiveError(f"{path}: {why} {do}") from e
 
 
 def open_untouched_archive(path: Path, *, named: Path) -> sqlite3.Connection | None:

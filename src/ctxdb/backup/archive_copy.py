@@ -62,6 +62,7 @@ def copy_archive(db_path: Path, target: Path, progress: Progress) -> Copied | No
             with _connected(source, aside) as conn:
                 _make_tables(conn)
                 _update(conn, copied, progress)
+            _drop_journal(target)
             aside.replace(target)
     except sqlite3.Error as e:
         raise as_archive_error(target, e) from e
@@ -80,13 +81,24 @@ def _is_copy_of(source: Path, target: Path, copied: Copied) -> bool:
             ids = [_id_of(conn, schema) for schema in ("src", "main")]
             is_same = ids[0] == ids[1]
             has_same_tables = _schema_of(conn, "src") == _schema_of(conn, "main")
-    except sqlite3.DatabaseError:
+    except sqlite3.DatabaseError as e:
+        if isinstance(e, sqlite3.OperationalError) and not _lacks_tables(e):
+            raise  # it cannot be read now, and may be good
         return False  # damaged: a new copy replaces it
     if not is_same:
         aside = _free_name(target)
         target.rename(aside)
         copied.moved_aside = str(aside)
     return is_same and has_same_tables
+
+
+def _lacks_tables(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode == sqlite3.SQLITE_ERROR
+
+
+def _drop_journal(target: Path) -> None:
+    """A journal of the damaged copy would be rolled back into the new one."""
+    target.with_name(target.name + "-journal").unlink(missing_ok=True)
 
 
 def _free_name(path: Path) -> Path:

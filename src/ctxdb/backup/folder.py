@@ -112,6 +112,8 @@ def prepare_folder(folder: Path) -> None:
 _OWN_NAMES = frozenset(
     {DATABASE_NAME, ARCHIVE_NAME, MANIFEST_NAME, _LOCK_NAME}
     | {name + NEW for name in (DATABASE_NAME, ARCHIVE_NAME, MANIFEST_NAME)}
+    # What SQLite leaves if a backup is killed.
+    | {f"{name}-journal" for name in (ARCHIVE_NAME, ARCHIVE_NAME + NEW, DATABASE_NAME + NEW)}
 )
 
 
