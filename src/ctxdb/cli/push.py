@@ -5,14 +5,14 @@ from __future__ import annotations
 import getpass
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from ctxdb.cli.declare import Argument, Context, Option
 from ctxdb.cli.open_database import open_fresh
 from ctxdb.cli.shared_options import AsJson, NoSync
-from ctxdb.columns import LEVELS
+from ctxdb.columns import FULL, LEVELS
 from ctxdb.config import config_file, load
 from ctxdb.errors import ConfigError, UsageError
 from ctxdb.output import print_result
@@ -140,8 +140,6 @@ def level_of(given: str | None, config: Config) -> str:
 
 def sender_of(config: Config, level: str) -> Sender:
     """Who sends what, by the settings."""
-    from ctxdb.privacy.masking import Masker
-    from ctxdb.privacy.rule_settings import all_rules
     from ctxdb.push.sender import Sender
     from ctxdb.team.machine import this_machine
 
@@ -153,5 +151,13 @@ def sender_of(config: Config, level: str) -> Sender:
         level=level,
         hash_person=settings["push.hash_person"],
         repositories=settings["push.repositories"],
-        mask=Masker(all_rules(settings)).mask,  # also rules that are off: it leaves this machine
+        mask=_mask_of(config) if level == FULL else str,  # below that, no text is sent
     )
+
+
+def _mask_of(config: Config) -> Callable[[str], str]:
+    """What masks texts: also by rules that are off, because they leave this machine."""
+    from ctxdb.privacy.masking import Masker
+    from ctxdb.privacy.rule_settings import all_rules
+
+    return Masker(all_rules(config.settings)).mask

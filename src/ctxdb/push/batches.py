@@ -1,8 +1,8 @@
-"""One batch of sessions: COPY into staging tables, one upsert per table, all in one transaction."""
+"""One batch of sessions: COPY into staging tables, then one statement that changes all tables."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.push.server_schema import row_tables
@@ -21,14 +21,7 @@ class Staging:
         self.server = server
         self.machine = machine
         self.tables = _with_room(server, tables)
-        # In one statement: each would be a round trip.
-        server.execute(
-            "; ".join(
-                f"CREATE TEMP TABLE stage_{sent.name} ON COMMIT DELETE ROWS AS"
-                f" SELECT {_names(sent)} FROM ctxdb._{sent.name} WITH NO DATA"
-                for sent in self.tables
-            )
-        )
+        self._made: set[str] = set()
 
     def send(
         self,
@@ -41,38 +34,56 @@ class Staging:
 
         The caller has begun the transaction. With `only`, one table is sent. Returns rows by table.
         """
-        names = sorted({terms.session(session_id) for session_id in sessions})
+        tables = [sent for sent in self.tables if only in (None, sent.name)]
+        begun = {sent.name: _Rows(rows_of(conn, sent, sessions, terms)) for sent in tables}
+        filled = [sent for sent in tables if not begun[sent.name].are_none]
+        self._make([sent for sent in filled if sent.name not in self._made])
+        sent_rows = {sent.name: 0 for sent in tables}
+        for sent in filled:
+            sent_rows[sent.name] = self._copy(sent, begun[sent.name])
+        steps = [_upsert(sent) for sent in filled]
+        steps += [_delete_others(sent, staged=sent in filled) for sent in tables]
         if only is None:
-            self.server.execute(
-                "INSERT INTO ctxdb._holders SELECT unnest(%s::text[]), %s ON CONFLICT DO NOTHING",
-                (names, self.machine),
-            )
-        sent_rows = {}
-        for sent in self.tables:
-            if only in (None, sent.name):
-                rows = rows_of(conn, sent, sessions, terms)
-                sent_rows[sent.name] = self._send_table(sent, rows, names)
+            steps.append(_HOLD)
+        # In one statement: each would be a round trip. No row is changed by two of them.
+        named = ", ".join(f"step_{number} AS ({step})" for number, step in enumerate(steps))
+        names = sorted({terms.session(session_id) for session_id in sessions})
+        self.server.execute(f"WITH {named} SELECT", {"machine": self.machine, "sessions": names})
         return sent_rows
 
-    def _send_table(self, sent: Sent, rows: Iterable[tuple[Any, ...]], sessions: list[str]) -> int:
+    def _make(self, tables: list[Sent]) -> None:
+        if tables:
+            self.server.execute(
+                "; ".join(
+                    f"CREATE TEMP TABLE stage_{sent.name} ON COMMIT DELETE ROWS AS"
+                    f" SELECT {_names(sent)} FROM ctxdb._{sent.name} WITH NO DATA"
+                    for sent in tables
+                )
+            )
+            self._made |= {sent.name for sent in tables}
+
+    def _copy(self, sent: Sent, rows: Iterable[tuple[Any, ...]]) -> int:
         number = 0
         into = f"COPY pg_temp.stage_{sent.name} ({_names(sent)}) FROM STDIN"
         with self.server.cursor().copy(into) as copy:
             for row in rows:
                 copy.write_row(row)
                 number += 1
-        table = f"ctxdb._{sent.name}"
-        if number:
-            self.server.execute(_upsert(sent), (self.machine,))
-        # Rows of these sessions that this machine no longer has. The names are given as a list: of
-        # a temporary table the planner would not know that it is short, and read all rows.
-        self.server.execute(
-            f"DELETE FROM {table} t WHERE t.session_id = ANY (%s) AND t.machine = %s AND NOT EXISTS"
-            f" (SELECT 1 FROM pg_temp.stage_{sent.name} g"
-            "  WHERE g.session_id = t.session_id AND g.key = t.key)",
-            (sessions, self.machine),
-        )
         return number
+
+
+class _Rows:
+    """Rows of which the first has been read, to know whether there are any."""
+
+    def __init__(self, rows: Iterator[tuple[Any, ...]]) -> None:
+        self._first = next(rows, None)
+        self._rest = rows
+        self.are_none = self._first is None
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if self._first is not None:
+            yield self._first
+            yield from self._rest
 
 
 def _with_room(server: psycopg.Connection[Any], tables: list[Sent]) -> list[Sent]:
@@ -94,6 +105,12 @@ def _names(sent: Sent) -> str:
     return ", ".join(["session_id", "key", *(f'"{column.name}"' for column in sent.columns)])
 
 
+_HOLD = (
+    "INSERT INTO ctxdb._holders SELECT unnest(%(sessions)s::text[]), %(machine)s"
+    " ON CONFLICT DO NOTHING"
+)
+
+
 def _upsert(sent: Sent) -> str:
     names = _names(sent)
     changed = [f'"{column.name}"' for column in sent.columns]
@@ -102,10 +119,26 @@ def _upsert(sent: Sent) -> str:
     then = ", ".join(f"excluded.{name}" for name in changed)
     return (
         f"INSERT INTO ctxdb._{sent.name} AS t ({names}, machine)"
-        f" SELECT {names}, %s FROM pg_temp.stage_{sent.name}"
+        f" SELECT {names}, %(machine)s FROM pg_temp.stage_{sent.name}"
         f" ON CONFLICT (session_id, key, machine) DO UPDATE SET {assigned}"
         f" WHERE ROW({now}) IS DISTINCT FROM ROW({then})"
     )
+
+
+def _delete_others(sent: Sent, *, staged: bool) -> str:
+    """Removes the rows of these sessions that this machine no longer has."""
+    # The names are given as a list: of a temporary table the planner would not know that it is
+    # short, and read all rows.
+    sql = (
+        f"DELETE FROM ctxdb._{sent.name} t"
+        " WHERE t.session_id = ANY (%(sessions)s) AND t.machine = %(machine)s"
+    )
+    if staged:
+        sql += (
+            f" AND NOT EXISTS (SELECT 1 FROM pg_temp.stage_{sent.name} g"
+            " WHERE g.session_id = t.session_id AND g.key = t.key)"
+        )
+    return sql
 
 
 def erase(server: psycopg.Connection[Any], machine: str) -> None:

@@ -86,7 +86,7 @@ class _Push:
         # What the rows depend on is looked at only if something can have changed.
         if place.seq < last_change(self.conn) or state.known != now | kept(state.known):
             self._send(place, state, now)
-        self._sweep()
+        self._sweep(state.known)
 
     def _send(self, place: Place, state: MachineState, now: dict[str, str]) -> None:
         found = repositories(self.conn, self.sender.repositories)
@@ -106,7 +106,7 @@ class _Push:
         names = {"repositories": short_names(found)}
         # Before sessions are sent with these names: the push may be killed, and a name may change.
         self.registered.save_known(old | names | {"columns": now["columns"]})
-        now = now | names
+        now = kept(old) | now | names
         while place.seq <= until:
             batch = self._next_batch(place)
             if not batch:
@@ -131,9 +131,9 @@ class _Push:
 
     def _send_batch(self, staging: Staging, place: Place, batch: list[Place]) -> Place:
         with self.server.transaction():
-            self.registered.hold()
+            state = self.registered.hold()
             # Another push of this machine may have gone on meanwhile.
-            if self.registered.saved_place() != place:
+            if state is None or state.place != place:
                 raise PushError(
                     f"{self.report.server}: another push of this machine runs; push again later"
                 )
@@ -211,17 +211,17 @@ class _Push:
                 ).fetchone()
                 (self.report.forgotten,) = row or (0,)
 
-    def _sweep(self) -> None:
+    def _sweep(self, known: dict[str, str]) -> None:
         """Remove what the server has of this machine and the database no longer has."""
         removed = f"{database_id(self.conn)} {removed_at(self.conn)}"
-        state = self.registered.state()
-        if state is None or state.known.get("removed") == removed:
+        if known.get("removed") == removed:
             return
         here = {
             self.terms.session(one.session_id) for one in changed_after(self.conn, BEGINNING, -1)
         }
         with self.server.transaction():
-            self.registered.hold()
+            state = self.registered.hold()
+            now = state.known if state else {}
             there = {
                 name
                 for (name,) in self.server.execute(
@@ -233,6 +233,6 @@ class _Push:
                 erase_sessions(self.server, self.machine, gone)
             self.server.execute(
                 "UPDATE ctxdb._machines SET state = %s WHERE machine = %s",
-                (json.dumps(state.known | {"removed": removed}), self.machine),
+                (json.dumps(now | {"removed": removed}), self.machine),
             )
         self.report.removed = len(gone)

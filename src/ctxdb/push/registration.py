@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,19 +47,21 @@ class Registration:
         self.machine = sender.machine.id
         self.terms = terms
 
-    def hold(self) -> None:
-        """Keep others from forgetting sessions meanwhile, and other pushes of this machine out."""
-        self.server.execute("SELECT pg_advisory_xact_lock_shared(%s)", (FORGET_LOCK,))
-        self.server.execute(
-            "SELECT 1 FROM ctxdb._machines WHERE machine = %s FOR UPDATE", (self.machine,)
-        )
+    def hold(self) -> MachineState | None:
+        """Keep others from forgetting sessions meanwhile, and other pushes of this machine out.
 
-    def saved_place(self) -> Place:
-        """How far this machine has got."""
+        Returns what the server knows of this machine; None before its first push.
+        """
+        self.server.execute("SELECT pg_advisory_xact_lock_shared(%s)", (FORGET_LOCK,))
         row = self.server.execute(
-            "SELECT seq, session_id FROM ctxdb._machines WHERE machine = %s", (self.machine,)
+            "SELECT level, database, seq, session_id, state FROM ctxdb._machines"
+            " WHERE machine = %s FOR UPDATE",
+            (self.machine,),
         ).fetchone()
-        return Place(*row) if row else BEGINNING
+        if row is None:
+            return None
+        level, database, seq, session_id, state = row
+        return MachineState(level, database, Place(seq, session_id), json.loads(state))
 
     def register(self) -> MachineState:
         """Say whose machine this is; begin again where that is needed."""
@@ -66,8 +69,7 @@ class Registration:
         person = self.terms.hashed("person", sender.person) if sender.hash_person else sender.person
         database = database_id(self.conn)
         with self.server.transaction():
-            self.hold()
-            state = self.state()
+            state = self.hold()
             place = state.place if state else BEGINNING
             if state is not None and (
                 state.database != database
@@ -104,18 +106,6 @@ class Registration:
             )
         return MachineState(sender.level, database, place, known)
 
-    def state(self) -> MachineState | None:
-        """What the server knows of this machine; None before its first push."""
-        row = self.server.execute(
-            "SELECT level, database, seq, session_id, state FROM ctxdb._machines"
-            " WHERE machine = %s",
-            (self.machine,),
-        ).fetchone()
-        if row is None:
-            return None
-        level, database, seq, session_id, state = row
-        return MachineState(level, database, Place(seq, session_id), json.loads(state))
-
     def dependencies(self) -> dict[str, str]:
         """Fingerprints of what rows depend on besides the sessions themselves.
 
@@ -131,11 +121,9 @@ class Registration:
 
     def save_known(self, known: dict[str, str]) -> None:
         """Note what the rows that the server has depend on."""
-        state = self.state()
-        before = kept(state.known) if state else {}
         self.server.execute(
             "UPDATE ctxdb._machines SET state = %s, pushed_at = now() WHERE machine = %s",
-            (json.dumps(before | known), self.machine),
+            (json.dumps(known), self.machine),
         )
 
 
@@ -147,6 +135,7 @@ def kept(known: dict[str, str]) -> dict[str, str]:
     return {name: known[name] for name in _KEPT if name in known}
 
 
+@cache
 def _columns(level: str) -> str:
     return fingerprint(
         [

@@ -74,8 +74,7 @@ def connected(target: Target) -> Iterator[psycopg.Connection[Any]]:
                 f"{target.shown}: PostgreSQL {version // 10000} is too old;"
                 f" ctxdb needs {MIN_VERSION // 10000} or later"
             )
-        conn.execute("SET search_path TO pg_catalog, pg_temp")
-        conn.execute("SET client_min_messages TO warning")
+        conn.execute("SET search_path TO pg_catalog, pg_temp; SET client_min_messages TO warning")
         yield conn
 
 

@@ -323,13 +323,10 @@ def _make(conn: psycopg.Connection[Any], target: Target) -> dict[str, str]:
             if found.get("definitions") == fingerprint() or not _may_change(conn, found):
                 return found
         else:
-            for statement in _BASE.split(";\n"):
-                if statement.strip():
-                    conn.execute(statement)
+            conn.execute(_BASE)
             salt = secrets.token_hex(16)
             conn.execute("INSERT INTO ctxdb._settings VALUES ('salt', %s)", (salt,))
-        for statement in definitions():
-            conn.execute(statement)
+        conn.execute(";\n".join(definitions()))  # each alone would be a round trip
         values = {
             "format": str(FORMAT),
             "version": ctxdb.__version__,

@@ -165,12 +165,18 @@ def view_docs(name: str, text: str) -> Iterator[DocRow]:
         yield DocRow("view", name, column, position, words)
 
 
-def all_docs() -> list[DocRow]:
-    """Every table, view and column in words, from migrations/ and sql/."""
+def docs_of_tables() -> dict[tuple[str, str], DocRow]:
+    """Every table and its columns in words, from migrations/, by table and column."""
     rows: dict[tuple[str, str], DocRow] = {}  # a later step may create a table again
     for path in sorted(asset_dir("migrations").glob("[0-9]*.sql")):
         for row in table_docs(path.read_text(encoding="utf-8")):
             rows[row.name, row.column] = row
+    return rows
+
+
+def all_docs() -> list[DocRow]:
+    """Every table, view and column in words, from migrations/ and sql/."""
+    rows = docs_of_tables()
     for path in view_files():
         text = path.read_text(encoding="utf-8")
         for row in view_docs(path.stem, text):

@@ -19,7 +19,7 @@ from ctxdb import rows, side_rows
 from ctxdb.claude.names import UNIQUE_IDS
 from ctxdb.claude.stored_data import RATE_LIMIT
 from ctxdb.columns import FULL, LEVELS, METADATA, USAGE, Row, levels
-from ctxdb.store.schema import all_docs
+from ctxdb.store.schema import docs_of_tables
 
 Kind = Literal["text", "whole", "real", "time", "money"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -236,8 +236,9 @@ _DECLARED = (
         short("t.request_key"),
         (_TURN, *_COSTS),
         ("output_is_final", "output_tokens"),
+        # Every request has a row there. As a LEFT JOIN, SQLite would work out all costs first.
         "FROM j CROSS JOIN usage t ON t.session_id IS nullif(j.value, '')"
-        " LEFT JOIN _costs c ON c.id = t.id",
+        " CROSS JOIN _costs c ON c.id = t.id",
     ),
     _Declared(
         side_rows.Todo,
@@ -259,7 +260,7 @@ _NAMES = {"id": "session_id"}  # of sessions: the key has the same name in every
 @cache
 def team_tables() -> tuple[TeamTable, ...]:
     """All tables, in the order in which they are sent."""
-    docs = {(row.name, row.column): row.description for row in all_docs()}
+    docs = {place: row.description for place, row in docs_of_tables().items()}
     made = []
     for one in _DECLARED:
         name = one.row.table
