@@ -68,7 +68,7 @@ crosscheck: $(VENV)/.dev ## Compare tokens and costs with ccusage (needs npm)
 	$(BIN)/python bench/crosscheck.py
 
 crash: $(VENV)/.dev ## Run the longest tests: hundreds of crashes, millions of lines
-	$(BIN)/pytest -m "crash or slow"
+	$(BIN)/pytest -n auto --dist worksteal -m "crash or slow"
 
 soak: $(VENV)/.dev ## Minutes of writers, kills, locks and readers at once; then compare every row
 	SOAK_SECONDS=$${SOAK_SECONDS:-300} $(BIN)/pytest -q tests/test_soak.py

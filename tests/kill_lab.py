@@ -19,6 +19,10 @@ A sweep runs the command again and again, each time a little further::
             assert failed.done.returncode == 1 ...
 
 Before a sweep, close every connection to the files: the processes must not share them.
+
+A kill leaves the files as they are at that moment. So a command with thousands of moments runs once
+and waits at each while its files are copied: `photographs` yields the copies. A few real kills
+beside it show the same.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,6 +53,13 @@ class Failed(NamedTuple):
 
     moment: int
     done: Done
+
+
+class Photograph(NamedTuple):
+    """A folder as it was at a moment."""
+
+    moment: int
+    folder: Path
 
 
 class Saved:
@@ -96,6 +108,35 @@ def kills(
             return
         yield moment
         moment += every
+
+
+def photographs(
+    every: int,
+    command: Sequence[str | Path],
+    folder: Path,
+    *,
+    what: Sequence[str],
+    code: str = RUN,
+) -> Iterator[Photograph]:
+    """Run a command once; yields a copy of the folder as a kill at each moment would leave it."""
+    with tempfile.TemporaryDirectory() as aside, ThreadPoolExecutor(1) as thread:
+        for name in ("said", "go"):
+            os.mkfifo(f"{aside}/{name}")
+        plan = f"photograph {every} {','.join(what)} {aside}/happened"
+        env = {**os.environ, "FAULT": plan}
+        running = thread.submit(run_python, HOOK + code, *command, env=env)
+        moment = 0
+        with open(f"{aside}/said", "rb", 0) as said, open(f"{aside}/go", "wb", 0) as go:
+            while said.read(1):
+                moment += every
+                copy = Path(aside) / "copy"
+                shutil.copytree(folder, copy)
+                yield Photograph(moment, copy)
+                shutil.rmtree(copy)
+                go.write(b".")
+        done = running.result()
+        assert (done.returncode, "Traceback" in done.stderr) == (0, False), done
+        assert moment, "there was no moment"
 
 
 def failures(
@@ -152,12 +193,21 @@ def _install():
     left, what, process = int(moment), what.split(","), os.getpid()
     lasting, fault = fault.endswith("+"), fault.rstrip("+")
 
+    if fault == "photograph":
+        folder = os.path.dirname(note)
+        said, go = os.open(f"{folder}/said", os.O_WRONLY), os.open(f"{folder}/go", os.O_RDONLY)
+
     def is_time():
         """Count a moment; True if the fault is now."""
         nonlocal left
         if os.getpid() != process:  # a process that only reads
             return False
         left -= 1
+        if left == 0 and fault == "photograph":
+            os.write(said, b".")
+            os.read(go, 1)
+            left = int(moment)
+            return False
         if left == 0 or (lasting and left < 0):
             if fault == "kill":
                 os.kill(process, signal.SIGKILL)

@@ -28,7 +28,7 @@ from ctxdb.rebuild.rebuild import rebuild
 from ctxdb.rebuild.swap import kept_path
 from ctxdb.store import integrity
 from demo_db import demo_folder
-from kill_lab import EVERY_20TH, WRITES, Saved, failures, kills
+from kill_lab import EVERY_20TH, FILES, STATEMENTS, WRITES, Saved, failures, kills, photographs
 from lab import must_equal
 from snapshot import content
 from world import OTHER_SESSION, Done, World, lines, run_python, texts
@@ -390,12 +390,20 @@ def three_files(world: World) -> World:
     return world
 
 
-# Making a new database takes thousands of statements, so `make test` takes larger steps here.
+# Making a new database takes thousands of statements, so few of the kills are real ones.
 OLD, NEW = texts([0, 5, 9]), texts([0, 1, 5, 9])
 
 
 def rebuild_words(world: World) -> list[str | Path]:
     return ["--db", world.db, "rebuild", "--root", world.root]
+
+
+def must_be_old_or_new(world: World, moment: int) -> int:
+    """All rows of one of the two are there, and nothing is damaged; says how many messages."""
+    found = world.texts()
+    assert found in (OLD, NEW), moment
+    assert integrity.find_damage(world.db) is None, moment
+    return len(found)
 
 
 @EVERY_20TH
@@ -404,13 +412,14 @@ def test_case_100_a_rebuild_killed_at_any_statement_leaves_the_old_or_the_new_da
 ) -> None:
     world = three_files
     saved = Saved(world.db.parent)
-    seen = set()
-    for moment in kills(every * 20 if every > 1 else 1, rebuild_words(world), saved.put_back):
-        found = world.texts()
-        assert found in (OLD, NEW), moment
-        assert integrity.find_damage(world.db) is None, moment
-        seen.add(len(found))
-    assert len(OLD) in seen
+    words = rebuild_words(world)
+    seen = {
+        must_be_old_or_new(World(world.root, folder / world.db.name), moment)
+        for moment, folder in photographs(every, words, world.db.parent, what=[STATEMENTS, FILES])
+    }
+    assert seen == {len(OLD), len(NEW)}
+    for moment in kills(every * 20, words, saved.put_back):
+        must_be_old_or_new(world, moment)
     assert world.texts() == NEW
     world.sync()
     assert list(world.db.parent.glob("*-building*")) == []
@@ -423,9 +432,10 @@ def test_case_100_a_rebuild_killed_at_any_write_leaves_the_old_or_the_new_databa
     world = three_files
     saved = Saved(world.db.parent)
     words = rebuild_words(world)
-    for moment in kills(every * 10 if every > 1 else 1, words, saved.put_back, what=[WRITES]):
-        assert world.texts() in (OLD, NEW), moment
-        assert integrity.find_damage(world.db) is None, moment
+    for moment, folder in photographs(every, words, world.db.parent, what=[WRITES]):
+        must_be_old_or_new(World(world.root, folder / world.db.name), moment)
+    for moment in kills(every * 20, words, saved.put_back, what=[WRITES]):
+        must_be_old_or_new(world, moment)
     assert world.texts() == NEW
 
 

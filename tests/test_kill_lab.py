@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kill_lab import FILES, KILLED, STATEMENTS, WRITES, Saved, failures, kills, run_with_fault
+from kill_lab import (
+    FILES,
+    KILLED,
+    STATEMENTS,
+    WRITES,
+    Saved,
+    failures,
+    kills,
+    photographs,
+    run_with_fault,
+)
 from world import World, lines, texts
 
 if TYPE_CHECKING:
@@ -49,6 +59,18 @@ def test_a_process_is_killed_at_each_statement_and_each_change_of_a_file(db: Pat
     # Before BEGIN, INSERT, COMMIT and before the new name.
     assert seen == [(0, False)] * 3 + [(1, False)]
     assert state(db) == (1, True)
+
+
+@pytest.mark.parametrize("what", [[STATEMENTS, FILES], [WRITES]])
+def test_a_photograph_shows_what_a_kill_leaves(db: Path, what: list[str]) -> None:
+    saved = Saved(db.parent)
+    photographed = [
+        state(folder / db.name)
+        for _, folder in photographs(1, [db], db.parent, what=what, code=WORK)
+    ]
+    assert state(db) == (1, True)
+    killed = [state(db) for _ in kills(1, [db], saved.put_back, what=what, code=WORK)]
+    assert photographed == killed
 
 
 def test_a_process_is_killed_at_each_write(db: Path) -> None:
