@@ -5,15 +5,17 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from ctxdb.config import Config
 from ctxdb.ingest.report import SyncReport
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
+from ctxdb.store.connection import open_writer
 from ctxdb.verify import verify
 from snapshot import content, differences
 
@@ -46,6 +48,23 @@ class Lab:
 
     def sync(self) -> SyncReport:
         return sync(self.config, wait=False, progress=NullProgress())
+
+    @contextmanager
+    def one_connection(self) -> Iterator[None]:
+        """Let all syncs use one connection, as a daemon does: that is three times as fast."""
+        kept: list[sqlite3.Connection] = []
+
+        def open_once(path: Path, wait: float) -> sqlite3.Connection:
+            assert path == self.db
+            kept.extend(() if kept else [open_writer(path, wait=wait)])
+            return kept[0]
+
+        try:
+            with patch.multiple("ctxdb.ingest.sync", open_writer=open_once, closing=nullcontext):
+                yield
+        finally:
+            for conn in kept:
+                conn.close()
 
     def put(self, name: str, data: bytes) -> Path:
         path = self.root / name
@@ -120,12 +139,13 @@ def told_by(files: dict[str, bytes], sql: str) -> list[tuple[Any, ...]]:
         expected = one.content()
         found = one.rows(sql)
     with lab() as one:
-        for name in reversed(files):
-            if name.endswith(".jsonl"):
-                for line in files[name].splitlines(keepends=True):
-                    one.append(name, line)
-                    one.sync()
-            else:
-                one.put(name, files[name])
+        with one.one_connection():
+            for name in reversed(files):
+                if name.endswith(".jsonl"):
+                    for line in files[name].splitlines(keepends=True):
+                        one.append(name, line)
+                        one.sync()
+                else:
+                    one.put(name, files[name])
         must_equal(expected, one.content(), "line by line")
     return found

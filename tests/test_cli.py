@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import sqlite3
 import stat
@@ -443,10 +444,18 @@ def ctxdb(
     )
 
 
+@pytest.fixture(scope="module")
+def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("filled")
+    write_demo(folder / ".claude" / "projects")
+    assert ctxdb(folder, "$C sync").returncode == 0
+    return folder
+
+
 @pytest.fixture
-def filled(tmp_path: Path) -> Path:
-    write_demo(tmp_path / ".claude" / "projects")
-    assert ctxdb(tmp_path, "$C sync").returncode == 0
+def filled(filled_once: Path, tmp_path: Path) -> Path:
+    """A home with the demo's transcripts and their database."""
+    shutil.copytree(filled_once, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

@@ -48,9 +48,10 @@ def grow(one: Lab, files: Files, steps: Iterable[Step]) -> None:
     for name, data in files.items():
         if not name.endswith(".jsonl"):  # meta.json is written before the agent's first line
             one.put(name, data)
-    for name, data in steps:
-        one.append(name, data)
-        one.sync()
+    with one.one_connection():
+        for name, data in steps:
+            one.append(name, data)
+            one.sync()
 
 
 def must_come_out_equal(files: Files, steps: Iterable[Step]) -> None:
