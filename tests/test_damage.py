@@ -31,6 +31,7 @@ from demo_db import demo_folder
 from kill_lab import EVERY_20TH, FILES, STATEMENTS, WRITES, Saved, failures, kills, photographs
 from lab import must_equal
 from snapshot import content
+from thinning import thinned
 from world import OTHER_SESSION, Done, World, lines, run_python, texts
 
 RUN = "from ctxdb.cli.main import main; main()"
@@ -309,7 +310,7 @@ def must_survive(ill: Ill, sql: str, *commands: tuple[str, ...]) -> None:
             assert done.stderr.strip(), words
 
 
-@pytest.mark.parametrize("what", EVERYWHERE)
+@pytest.mark.parametrize("what", thinned(EVERYWHERE, 3))
 def test_case_80_an_edited_value_gives_an_answer_or_one_line(ill: Ill, what: str) -> None:
     """Two commands for each edit, every command for some edit."""
     n = [*EVERYWHERE].index(what)

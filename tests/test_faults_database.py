@@ -30,6 +30,7 @@ from ctxdb.lock import WriterLock, current_writer
 from ctxdb.store import schema
 from ctxdb.store.connection import open_reader
 from live_lab import until
+from thinning import thinned
 from world import PATIENCE, RUN, SMALL_BATCHES, World, lines, texts
 
 KILLED = -signal.SIGKILL
@@ -236,7 +237,7 @@ def halves(folder: Path, root: Path) -> list[tuple[Path, bytes]]:
     return rest
 
 
-@pytest.mark.parametrize("table", PUBLIC)
+@pytest.mark.parametrize("table", thinned(PUBLIC, 3))
 def test_case_61_rows_deleted_by_hand_are_not_added_again_and_stop_nothing(
     world: World, table: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from thinning import thinned
 from world import RUN, Done, run_python
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def assert_one_line(done: Done, code: int, words: str = "") -> None:
 
 
 @pytest.mark.parametrize("command", READ_COMMANDS + WRITE_COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("name", [".", "inner", ".."])
+@pytest.mark.parametrize("name", thinned([".", "inner", ".."], 3))
 def test_case_93_a_folder_named_as_the_database_leaves_nothing_behind(
     tmp_path: Path, name: str, command: list[str]
 ) -> None:

@@ -67,10 +67,9 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_a_new_column_needs_no_edit_on_the_way(changed: Path, path: str) -> None:
+def test_a_new_column_needs_no_edit_on_the_way(changed: Path) -> None:
     tests = CHECKOUT / "tests"
     env = {**os.environ, "PYTHONPATH": f"{changed / 'src'}{os.pathsep}{tests}"}
-    command = [sys.executable, "-W", "error", str(tests / "column_paths.py"), path]
+    command = [sys.executable, "-W", "error", str(tests / "column_paths.py"), *PATHS]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,6 +26,7 @@ from ctxdb.verify import VerifyReport, again, verify
 from ctxdb.verify.compare import TABLES
 from lab import Lab, lab
 from snapshot import BOOKKEEPING, public_tables
+from thinning import thinned
 from world import run_python
 
 
@@ -137,62 +138,65 @@ def test_a_line_that_is_huge_is_compared_too() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        "UPDATE usage SET output_tokens = output_tokens + 1 WHERE id = 3",
-        "UPDATE usage SET session_id = (SELECT max(id) FROM sessions) WHERE id = 3",
-        "UPDATE usage SET turn_id = NULL WHERE id = 3",
-        "DELETE FROM usage WHERE id = 3",
-        "UPDATE turns SET prompt = 'x' WHERE id = 2",
-        "UPDATE turns SET ordinal = 99 WHERE id = 2",
-        "UPDATE turns SET ended_at = NULL WHERE id = 2",
-        "UPDATE sessions SET title = 'x' WHERE id = (SELECT min(id) FROM sessions)",
-        "UPDATE sessions SET started_at = NULL WHERE id = (SELECT min(id) FROM sessions)",
-        "UPDATE sessions SET relation = 'clear' WHERE relation IS NULL",
-        "UPDATE agents SET status = 'unknown' WHERE id = 1",
-        "UPDATE agents SET tool_use_id = 'toolu_x' WHERE id = 1",
-        "DELETE FROM agents WHERE id = 1",
-        "UPDATE files_touched SET lines_added = 77 WHERE operation = 'edit'",
-        "UPDATE files_touched SET relative_path = 'x' WHERE id = 1",
-        "DELETE FROM files_touched WHERE id = 1",
-        (
-            "INSERT INTO files_touched (session_id, path, operation) SELECT session_id, path,"
-            " operation FROM files_touched WHERE id = 1"
-        ),
-        "UPDATE git_operations SET sha = 'x' WHERE sha IS NOT NULL",
-        "DELETE FROM git_operations WHERE id = 1",
-        "UPDATE tool_uses SET exit_code = 99 WHERE id = 1",
-        "UPDATE tool_uses SET duration_ms = 1 WHERE id = 1",
-        (
-            "INSERT INTO tool_uses (tool_use_id, name, raw_name, status)"
-            " VALUES ('toolu_x', 'Bash', 'Bash', 'ok')"
-        ),
-        "UPDATE messages SET turn_id = NULL WHERE id = 5",
-        "UPDATE messages SET parent_uuid = NULL WHERE parent_uuid IS NOT NULL",
-        "UPDATE messages SET agent_id = 'zzz' WHERE id = 5",
-        "UPDATE message_copies SET message_id = 1",
-        "UPDATE projects SET repo_path = '/x'",
-        "UPDATE source_files SET session_id = 'x' WHERE id = 1",
-        'UPDATE source_files SET "offset" = "offset" + 1 WHERE id = 1',
-        'UPDATE source_files SET "offset" = "offset" - 50 WHERE id = 1',
-        "UPDATE _file_marks SET mark = x'00' WHERE source_file_id = 1",
-        "UPDATE sessions SET source_deleted_at = started_at",
-        "INSERT OR IGNORE INTO _shared_sessions SELECT id, NULL FROM sessions",
-        "UPDATE line_counts SET type = 'x' WHERE type = 'user'",
-        "DELETE FROM ingest_errors",
-        "DELETE FROM events WHERE id = 1",
-        "UPDATE events SET session_id = 'x' WHERE id = 1",
-        "UPDATE _message_lines SET block_keys = 'x' WHERE message_id = 5",
-        "UPDATE _message_lines SET owner_flags = owner_flags + 64 WHERE message_id = 5",
-        "DELETE FROM _message_lines WHERE message_id = 5",
-        "UPDATE _copy_lines SET version = 'x'",
-        "UPDATE _event_lines SET nth = nth + 1 WHERE event_id = 1",
-        "UPDATE _tool_results SET file_lines_added = 77",
-        (
-            "INSERT INTO messages_fts (messages_fts, rowid, text, thinking)"
-            " SELECT 'delete', id, text, thinking FROM messages WHERE text IS NOT NULL LIMIT 5"
-        ),
-        "INSERT INTO tool_uses_fts (rowid, target) VALUES (1, 'nonsense')",
-    ],
+    thinned(
+        [
+            "UPDATE usage SET output_tokens = output_tokens + 1 WHERE id = 3",
+            "UPDATE usage SET session_id = (SELECT max(id) FROM sessions) WHERE id = 3",
+            "UPDATE usage SET turn_id = NULL WHERE id = 3",
+            "DELETE FROM usage WHERE id = 3",
+            "UPDATE turns SET prompt = 'x' WHERE id = 2",
+            "UPDATE turns SET ordinal = 99 WHERE id = 2",
+            "UPDATE turns SET ended_at = NULL WHERE id = 2",
+            "UPDATE sessions SET title = 'x' WHERE id = (SELECT min(id) FROM sessions)",
+            "UPDATE sessions SET started_at = NULL WHERE id = (SELECT min(id) FROM sessions)",
+            "UPDATE sessions SET relation = 'clear' WHERE relation IS NULL",
+            "UPDATE agents SET status = 'unknown' WHERE id = 1",
+            "UPDATE agents SET tool_use_id = 'toolu_x' WHERE id = 1",
+            "DELETE FROM agents WHERE id = 1",
+            "UPDATE files_touched SET lines_added = 77 WHERE operation = 'edit'",
+            "UPDATE files_touched SET relative_path = 'x' WHERE id = 1",
+            "DELETE FROM files_touched WHERE id = 1",
+            (
+                "INSERT INTO files_touched (session_id, path, operation) SELECT session_id, path,"
+                " operation FROM files_touched WHERE id = 1"
+            ),
+            "UPDATE git_operations SET sha = 'x' WHERE sha IS NOT NULL",
+            "DELETE FROM git_operations WHERE id = 1",
+            "UPDATE tool_uses SET exit_code = 99 WHERE id = 1",
+            "UPDATE tool_uses SET duration_ms = 1 WHERE id = 1",
+            (
+                "INSERT INTO tool_uses (tool_use_id, name, raw_name, status)"
+                " VALUES ('toolu_x', 'Bash', 'Bash', 'ok')"
+            ),
+            "UPDATE messages SET turn_id = NULL WHERE id = 5",
+            "UPDATE messages SET parent_uuid = NULL WHERE parent_uuid IS NOT NULL",
+            "UPDATE messages SET agent_id = 'zzz' WHERE id = 5",
+            "UPDATE message_copies SET message_id = 1",
+            "UPDATE projects SET repo_path = '/x'",
+            "UPDATE source_files SET session_id = 'x' WHERE id = 1",
+            'UPDATE source_files SET "offset" = "offset" + 1 WHERE id = 1',
+            'UPDATE source_files SET "offset" = "offset" - 50 WHERE id = 1',
+            "UPDATE _file_marks SET mark = x'00' WHERE source_file_id = 1",
+            "UPDATE sessions SET source_deleted_at = started_at",
+            "INSERT OR IGNORE INTO _shared_sessions SELECT id, NULL FROM sessions",
+            "UPDATE line_counts SET type = 'x' WHERE type = 'user'",
+            "DELETE FROM ingest_errors",
+            "DELETE FROM events WHERE id = 1",
+            "UPDATE events SET session_id = 'x' WHERE id = 1",
+            "UPDATE _message_lines SET block_keys = 'x' WHERE message_id = 5",
+            "UPDATE _message_lines SET owner_flags = owner_flags + 64 WHERE message_id = 5",
+            "DELETE FROM _message_lines WHERE message_id = 5",
+            "UPDATE _copy_lines SET version = 'x'",
+            "UPDATE _event_lines SET nth = nth + 1 WHERE event_id = 1",
+            "UPDATE _tool_results SET file_lines_added = 77",
+            (
+                "INSERT INTO messages_fts (messages_fts, rowid, text, thinking)"
+                " SELECT 'delete', id, text, thinking FROM messages WHERE text IS NOT NULL LIMIT 5"
+            ),
+            "INSERT INTO tool_uses_fts (rowid, target) VALUES (1, 'nonsense')",
+        ],
+        3,
+    ),
 )
 def test_whatever_is_changed_is_found(changed: SimpleNamespace, change: str) -> None:
     before = changed.conn.total_changes
