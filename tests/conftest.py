@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import tempfile
 import time
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +64,21 @@ def pytest_report_header() -> str:
     return f"SQLite {sqlite3.sqlite_version}, {packages}"
 
 
+@cache
+def _tables() -> sqlite3.Connection:
+    from ctxdb.store.schema import make_tables
+
+    conn = sqlite3.connect(":memory:", isolation_level=None)
+    conn.execute("PRAGMA page_size = 8192")
+    make_tables(conn)
+    return conn
+
+
+def _copy_tables(conn: sqlite3.Connection) -> None:
+    """What `verify` makes its second database of; the command line itself makes it every time."""
+    _tables().backup(conn)
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """The home folder of this test, with nothing in it."""
@@ -89,6 +105,7 @@ def _own_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
     # The same key in every database that is made in this process: so tests can compare them.
     monkeypatch.setattr("ctxdb.store.keys.urandom", lambda size: b"k" * size)
+    monkeypatch.setattr("ctxdb.verify.again.make_tables", _copy_tables)
     # ctxdb narrows the umask of its process, and some tests call it in this one.
     mask = os.umask(0o022)
     yield
