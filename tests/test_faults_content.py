@@ -239,6 +239,7 @@ def test_case_16_a_line_of_200_mb_is_passed_over_in_less_than_150_mb_of_memory(
         world.main.unlink()
 
 
+@pytest.mark.slow
 def test_case_16_a_line_of_200_mb_that_is_one_image_is_taken_in_without_the_image(
     world: World,
 ) -> None:

@@ -23,6 +23,7 @@ import pytest
 from ctxdb.ingest.batch import Batch
 from ctxdb.lock import WriterLock
 from live_lab import until
+from thinning import thinned
 from world import PATIENCE, SMALL_BATCHES, World, line, lines, texts, uuid_of
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def restore(world: World, data: bytes) -> None:
 # -- at every commit -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reader", ["first", "second"])
+@pytest.mark.parametrize("reader", thinned(["first", "second"], 2))
 def test_case_1_and_2_killed_before_or_after_any_commit_a_sync_is_finished_by_the_next_one(
     world: World, reader: str
 ) -> None:

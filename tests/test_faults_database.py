@@ -781,7 +781,7 @@ print(conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
 """
 
 
-@pytest.mark.parametrize("attempt", range(3))
+@pytest.mark.parametrize("attempt", thinned(range(3), 3))
 def test_case_71_four_processes_that_migrate_at_once_all_succeed(
     world: World, attempt: int
 ) -> None:

@@ -319,7 +319,13 @@ def limited(limit: str, value: int) -> list[str]:
     ("limit", "value", "advice"),
     [
         pytest.param("max_inotify_watches", 8, "fs.inotify.max_user_watches", id="case-51-watches"),
-        pytest.param("max_inotify_watches", 0, "fs.inotify.max_user_watches", id="case-51-none"),
+        pytest.param(
+            "max_inotify_watches",
+            0,
+            "fs.inotify.max_user_watches",
+            id="case-51-none",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "max_inotify_instances", 0, "fs.inotify.max_user_instances", id="case-52-instances"
         ),

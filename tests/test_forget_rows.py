@@ -108,6 +108,7 @@ def demo(tmp_path: Path) -> Lab:
     return one
 
 
+@pytest.mark.slow
 def test_every_linked_session_of_the_demo_can_be_forgotten(demo: Lab) -> None:
     linked, alone = [], []
     with closing(open_reader(demo.db)) as conn:

@@ -271,6 +271,7 @@ def test_case_102_random_requests_never_give_a_traceback(db: Path) -> None:
 
 
 @pytest.mark.corpus
+@pytest.mark.slow
 @HAS_CORPUS
 def test_the_longest_real_session_stays_within_its_budget(tmp_path: Path) -> None:
     with tarfile.open(CORPUS) as tar:

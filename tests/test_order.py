@@ -26,6 +26,7 @@ from ctxdb.ingest import run as ingest
 from lab import Lab, at_once, lab, must_equal
 from real_corpus import CORPUS
 from stories import Recipe, build, recipes
+from thinning import thinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -362,7 +363,7 @@ def real_files() -> dict[str, Files]:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", thinned(FOLDERS, 2))
 def test_real_files_come_out_the_same_in_any_order(
     folder: str, real_files: dict[str, Files]
 ) -> None:
@@ -373,7 +374,7 @@ def test_real_files_come_out_the_same_in_any_order(
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", thinned(FOLDERS, 2))
 def test_real_files_come_out_the_same_however_they_grow(
     folder: str, real_files: dict[str, Files]
 ) -> None:

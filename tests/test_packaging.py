@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from ctxdb import __version__
+from thinning import thinned
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -70,7 +71,7 @@ def pip_install(bin_folder: Path, *what: str | Path) -> None:
 _installed: dict[str, Path] = {}  # in whatever order the tests run, each is made once
 
 
-@pytest.fixture(params=["wheel", "sdist", "editable"])
+@pytest.fixture(params=thinned(["wheel", "sdist", "editable"], 3))
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The bin folder of a clean venv with ctxdb installed that way."""
     if request.param in _installed:

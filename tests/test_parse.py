@@ -88,7 +88,7 @@ junk = st.sampled_from(
 any_line = st.lists(object_lines | junk | st.binary(max_size=20), max_size=5).map(b"".join)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(st.binary(max_size=100) | any_line)
 @example(b'{"a":' * 5000)
 @example(b"[" * 100_000)

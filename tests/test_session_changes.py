@@ -169,6 +169,7 @@ def must_stamp_every_step(syncs: int) -> None:
                     watched.sync()
 
 
+@pytest.mark.slow
 def test_every_step_stamps_what_it_changes() -> None:
     must_stamp_every_step(8)
 

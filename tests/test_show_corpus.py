@@ -23,6 +23,7 @@ from ctxdb.store.connection import open_reader
 from real_corpus import CORPUS, HAS_CORPUS
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.corpus,
     HAS_CORPUS,
 ]

@@ -21,6 +21,7 @@ from ctxdb.demo import write_demo
 from ctxdb.ingest import first_sync, sync
 from ctxdb.ingest import run as ingest
 from lab import Lab, lab
+from thinning import thinned
 
 IDS = re.compile(
     rb"\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-)[0-9a-f]{4}([0-9a-f]{8})\b"
@@ -85,7 +86,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     return found
 
 
-@pytest.mark.parametrize("way", ["one process", "workers"])
+@pytest.mark.parametrize("way", thinned(["one process", "workers"], 2))
 def test_new_transcripts_take_as_many_steps_in_a_large_database_as_in_a_small_one(
     demo: dict[str, bytes], steps: Counter[str], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:

@@ -294,9 +294,9 @@ print(json.dumps([lines, oversize, offset, grown]))
     "filler",
     [
         pytest.param(b"some words, ", id="text"),
-        pytest.param(b"[[],{}],", id="nested"),
+        pytest.param(b"[[],{}],", id="nested", marks=pytest.mark.slow),
         pytest.param(b"xxxxxxxx", id="one letter"),
-        pytest.param(b"\x00" * 8, id="nul"),
+        pytest.param(b"\x00" * 8, id="nul", marks=pytest.mark.slow),
     ],
 )
 def test_a_200_mb_line_is_passed_over_in_bounded_memory_and_the_next_line_is_read(
