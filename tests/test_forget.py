@@ -26,6 +26,7 @@ from private_lab import (
     make_home,
     write,
 )
+from world import RUN, run_python
 
 
 @pytest.fixture
@@ -103,11 +104,18 @@ def test_the_sessions_that_stay_can_still_be_restored(private: Home) -> None:
     assert private.run("restore", PRIVATE).returncode != 0
 
 
+IMPATIENT = f"""
+from ctxdb.ingest.erase_forgotten import erase_forgotten
+erase_forgotten.__kwdefaults__["wait"] = 0.2
+{RUN}
+"""
+
+
 def test_a_reader_holds_up_the_erasing_and_the_next_sync_finishes_it(private: Home) -> None:
     with closing(sqlite3.connect(private.db, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sessions").fetchone()
-        done = private.run("forget", "--session", PRIVATE, "--yes")
+        done = run_python(IMPATIENT, "--db", private.db, "forget", "--session", PRIVATE, "--yes")
         assert done.returncode == 1
         assert "Removed, not yet erased" in done.stdout
         assert "Traceback" not in done.stderr
