@@ -161,7 +161,7 @@ def test_the_next_sync_erases_what_a_reader_has_kept(lab: SecretLab) -> None:
         impatient = (
             f"from ctxdb.store.erase_pages import *; erase_pages.__defaults__ = (0.2,)\n{RUN}"
         )
-        done = run_python(impatient, "--db", lab.db, "redact", "--apply")
+        done = run_python(impatient + RUN, "--db", lab.db, "redact", "--apply")
         assert done.returncode == 1
         assert "not yet erased" in done.stdout
         reader.execute("COMMIT")

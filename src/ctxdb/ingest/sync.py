@@ -66,9 +66,12 @@ def sync(
             check_if_due(config.db_path, after_crash=True)
         report = replace_old_database(config, progress, busy=busy)
         if report is None:
-            report = read_new_lines(config, config.db_path, progress, busy=busy)
+            return read_new_lines(
+                config, config.db_path, progress, busy=busy, is_archived=config.archive
+            )
         if config.archive:
-            _archive(config, report, busy)
+            with closing(open_writer(config.db_path, wait=busy)) as conn:
+                _archive(conn, config, report)
         return report
 
 
@@ -99,12 +102,13 @@ def read_new_lines(
     roots: Sequence[str] | None = None,
     busy: float = BUSY_SECONDS,
     before: PlacesBefore | None = None,
+    is_archived: bool = False,
 ) -> SyncReport:
     """Bring one database up to date; it is made if it is not there.
 
     `path` is the database of the configuration, or a file that will take its place. Whatever it
     lacks is read from the archive of the configured database. What was masked `before` is masked
-    again.
+    again. If `is_archived`, the bytes of what was read go to the archive.
     """
     began = time.monotonic()
     is_new = not path.exists()
@@ -140,6 +144,8 @@ def read_new_lines(
             report.seconds = round(time.monotonic() - began, 3)
         if report.lines_read > OPTIMIZE_LINES:
             _optimize(conn)
+        if is_archived:
+            _archive(conn, config, report)
     return report
 
 
@@ -157,15 +163,14 @@ def _read_archive(
         report.problems.append(f"for the archive: {e}")
 
 
-def _archive(config: Config, report: SyncReport, busy: float) -> None:
+def _archive(conn: sqlite3.Connection, config: Config, report: SyncReport) -> None:
     """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
     path, masker = config.db_path, archive_masker_of(config.settings)
     try:
-        with closing(open_writer(path, wait=busy)) as conn:
-            if not (report.lines_read or report.side_files or is_behind(path, conn)):
-                return
-            added = archive_new(path, conn, utc_now(), masker)
-            note_archive(conn, path)
+        if not (report.lines_read or report.side_files or is_behind(path, conn)):
+            return
+        added = archive_new(path, conn, utc_now(), masker)
+        note_archive(conn, path)
         report.archived_bytes = added.bytes
         report.problems += (f"for the archive: {problem}" for problem in added.problems)
     except (CtxdbError, OSError) as e:
