@@ -158,9 +158,7 @@ def test_the_next_sync_erases_what_a_reader_has_kept(lab: SecretLab) -> None:
     with closing(sqlite3.connect(lab.db)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM messages").fetchone()
-        impatient = (
-            f"from ctxdb.store.erase_pages import *; erase_pages.__defaults__ = (0.2,)\n{RUN}"
-        )
+        impatient = "from ctxdb.store.erase_pages import *; erase_pages.__defaults__ = (0.2,)\n"
         done = run_python(impatient + RUN, "--db", lab.db, "redact", "--apply")
         assert done.returncode == 1
         assert "not yet erased" in done.stdout
