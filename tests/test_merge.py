@@ -261,6 +261,15 @@ def test_sessions_without_bytes_are_copied_as_rows(desk: Desk) -> None:
     assert a.rows("SELECT count(*) FROM sessions WHERE source_deleted_at IS NOT NULL") == [(0,)]
 
 
+def test_lines_that_could_not_be_read_are_copied_with_sessions_without_bytes(desk: Desk) -> None:
+    name, data = next((n, d) for n, d in demo_files().items() if n.endswith(".jsonl"))
+    a, b = desk.laptop("a").take({}), desk.laptop("b").take({name: data + b"{broken\n"})
+    remove_archive(b)
+    a.merge(b)
+    assert len(a.rows("SELECT * FROM ingest_errors")) == 1
+    must_equal(said(b.db), said(a.db))
+
+
 def test_a_session_without_bytes_that_has_grown_is_copied_again(desk: Desk) -> None:
     files = demo_files()
     name = max(files, key=lambda one: len(files[one]))

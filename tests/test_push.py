@@ -20,7 +20,7 @@ from jsonschema import Draft202012Validator
 from builder import World, fork
 from ctxdb.columns import FULL, LEVELS, METADATA, USAGE
 from ctxdb.errors import CtxdbError
-from ctxdb.push import server
+from ctxdb.push import make_schema, server
 from ctxdb.push.plan import plan
 from ctxdb.push.server_schema import plain, row_tables, team_views, texts
 from ctxdb.store.connection import open_reader
@@ -418,6 +418,24 @@ def test_case_104_different_lengths_of_a_session_make_a_union(url: str) -> None:
         assert asked(url, count.format("ctxdb.")) == both.rows(count.format(""))
 
 
+def test_case_104_a_call_without_its_result_is_the_same_touch_of_a_file(url: str) -> None:
+    """Only the result says whether a file was created."""
+    world = World()
+    t = world.session()
+    t.prompt("write it")
+    detail = {"type": "create", "filePath": "/work/a.txt", "content": "a"}
+    t.tool("Write", {"file_path": "/work/a.txt", "content": "a"}, "File created", detail)
+    ((name, data),) = world.contents().items()
+    lines = data.splitlines(keepends=True)
+    with laptop({name: b"".join(lines[:-1])}) as short, laptop({name: data}) as whole:
+        short.push(url)
+        whole.push(url, person="grace")
+        touches = "SELECT operation FROM {}files_touched"
+        assert short.rows(touches.format("")) == [("write",)]
+        assert asked(url, touches.format("ctxdb.")) == whole.rows(touches.format(""))
+        assert whole.rows(touches.format("")) == [("create",)]
+
+
 def test_case_104_a_fork_on_another_machine_costs_nothing_twice(url: str) -> None:
     world = World()
     t = world.session()
@@ -651,8 +669,19 @@ def test_a_table_in_the_way_of_a_view_is_named_and_nothing_is_half_made(
         "CREATE TABLE ctxdb.limits (a int)",
         "UPDATE ctxdb._settings SET value = 'old' WHERE name = 'definitions'",
     )
-    assert "rename it, then push again" in refused(one, url)
+    assert "ctxdb.limits: rename it, then push again" in refused(one, url)
     assert asked(url, "SELECT count(*) > 0 FROM ctxdb.messages") == [(True,)]
+
+
+def test_views_that_people_made_on_top_are_never_dropped(one: Laptop, url: str) -> None:
+    one.push(url)
+    run(
+        url,
+        "CREATE MATERIALIZED VIEW public.nightly AS SELECT * FROM ctxdb.daily_costs",
+        "UPDATE ctxdb._settings SET value = 'old' WHERE name = 'definitions'",
+    )
+    assert "drop yours, push, then create them again" in refused(one, url)
+    assert asked(url, "SELECT count(*) > 0 FROM public.nightly") == [(True,)]
 
 
 def test_a_full_server_is_named(one: Laptop) -> None:
@@ -731,6 +760,24 @@ def test_roles_keep_machines_and_texts_apart(
         other.push(grace, level=METADATA, person="grace")
         assert asked(rita, "SELECT count(*) FROM ctxdb._messages") == [(both,)]
     assert asked(ada, count) == [(own,)]
+
+
+def test_readers_can_read_views_that_a_newer_version_has_made_again(team: str) -> None:
+    run(team, "UPDATE ctxdb._settings SET value = 'old' WHERE name = 'definitions'")
+    target = server.target_of(team)
+    with server.connected(target) as conn:
+        make_schema.prepare(conn, target)
+    assert asked(as_role(team, "rita"), "SELECT * FROM ctxdb.costs_by_team") == []
+    with pytest.raises(Exception, match="permission denied"):
+        asked(as_role(team, "rita"), "SELECT * FROM ctxdb._settings")
+
+
+def test_a_role_that_cannot_make_the_schema_is_told_who_can(one: Laptop, url: str) -> None:
+    run(url, f"CREATE ROLE paul_{os.getpid()} LOGIN PASSWORD 'pw'")
+    try:
+        assert "owner runs `ctxdb push` once" in refused(one, as_role(url, "paul"))
+    finally:
+        run(url, f"DROP ROLE paul_{os.getpid()}")
 
 
 # -- views ---------------------------------------------------------------------------------------

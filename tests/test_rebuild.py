@@ -13,8 +13,9 @@ from ctxdb.config import Config
 from ctxdb.demo import write_demo
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
-from ctxdb.rebuild.carry import FILE_PARTS, PARTS, carry_sessions
+from ctxdb.rebuild.carry import carry_sessions
 from ctxdb.rebuild.rebuild import rebuild
+from ctxdb.rebuild.session_rows import FILE_PARTS, PARTS
 from ctxdb.rebuild.swap import kept_path
 from ctxdb.store.connection import open_old, open_writer
 from ctxdb.store.kept import KEPT_TABLES
@@ -260,7 +261,7 @@ def test_the_kept_database_is_deleted_on_demand(world: World) -> None:
 
 
 def test_every_table_is_derived_carried_or_kept(world: World) -> None:
-    """A new table is added to PARTS in rebuild/carry.py or to KEPT_TABLES in store/kept.py."""
+    """A new table is added to PARTS (rebuild/session_rows.py) or KEPT_TABLES (store/kept.py)."""
     made = {
         "_session_changes",
         "README",

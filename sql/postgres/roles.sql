@@ -1,6 +1,7 @@
 -- Roles for a team's ctxdb. Run it once as the owner of the schema, after the first push:
---   psql "$URL" -f roles.sql
--- and again after an upgrade of ctxdb that adds tables. It can be run any number of times.
+--   psql "$URL" -v ON_ERROR_STOP=1 -f roles.sql
+-- It can be run any number of times. After an upgrade of ctxdb, the owner's next push makes the views
+-- again and runs it again.
 --
 -- ctxdb_writer  may push. A member sees and changes only the machines that it has pushed itself.
 -- ctxdb_reader  may read the views. Numbers, names and paths of all machines are visible to it.
@@ -9,6 +10,7 @@
 --
 -- Give each machine (or each person) a login role of its own:
 --   CREATE ROLE ada LOGIN PASSWORD '...' IN ROLE ctxdb_writer, ctxdb_reader;
+SET client_min_messages TO warning;
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'ctxdb_writer') THEN

@@ -15,6 +15,7 @@ from ctxdb.cli.shared_options import AsJson, NoSync
 from ctxdb.columns import FULL, LEVELS
 from ctxdb.config import config_file, load
 from ctxdb.errors import ConfigError, UsageError
+from ctxdb.formatting import counted
 from ctxdb.output import print_result
 from ctxdb.progress import progress_on
 
@@ -48,25 +49,24 @@ class _Pushed(NamedTuple):
     def lines(self) -> Iterator[str]:
         report = self.report
         rows = sum(report.rows.values())
+        sent = f"{counted(report.sessions, 'session')} ({counted(rows, 'row')})"
         if self.planned is not None:
             yield (
-                f"Would send {report.sessions:,} sessions ({rows:,} rows) at level {report.level}"
-                f" to {report.server}. Nothing was sent."
+                f"Would send {sent} at level {report.level} to {report.server}. Nothing was sent."
             )
             for one in self.planned:
-                yield f"  {one.table}: {one.rows:,} rows: {', '.join(one.columns)}"
+                yield f"  {one.table}: {counted(one.rows, 'row')}: {', '.join(one.columns)}"
             return
         if rows or report.sessions:
             yield (
-                f"Sent {report.sessions:,} sessions ({rows:,} rows) at level {report.level}"
-                f" to {report.server} in {report.seconds:.1f} s"
+                f"Sent {sent} at level {report.level} to {report.server} in {report.seconds:.1f} s"
             )
         else:
             yield f"{report.server} has everything already"
         if report.forgotten or report.removed:
-            yield f"Removed there: {report.forgotten + report.removed:,} sessions"
+            yield f"Removed there: {counted(report.forgotten + report.removed, 'session')}"
         if report.rejected:
-            yield f"Not sent, because they were forgotten: {report.rejected:,} sessions"
+            yield f"Not sent, because forgotten: {counted(report.rejected, 'session')}"
 
 
 def push(

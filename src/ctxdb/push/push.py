@@ -14,10 +14,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.push.batches import Staging, erase_sessions
+from ctxdb.push.make_schema import prepare
 from ctxdb.push.registration import MachineState, Registration, kept
 from ctxdb.push.sender import PushReport, Sender
 from ctxdb.push.server import PushError, Target, connected
-from ctxdb.push.server_schema import FORGET_LOCK, prepare
+from ctxdb.push.server_schema import FORGET_LOCK
 from ctxdb.store.changes import (
     BEGINNING,
     Place,

@@ -84,9 +84,11 @@ _ADVICE = {
     "28000": "refused this user; check the user name and pg_hba.conf of the server",
     "28P01": "refused the password; check the URL, PGPASSFILE or the service file",
     "3D000": "has no such database; create it, or correct the URL",
-    "42501": "does not allow this role to do that; its owner runs sql/postgres/roles.sql"
-    " (docs/team.md), and each machine needs its own role",
+    "42501": "does not allow this role to do that; its owner runs sql/postgres/roles.sql and makes"
+    " the role a member of ctxdb_writer; a machine that one role has pushed, no other can push",
     "42809": "has something else of that name in schema ctxdb; rename it, then push again",
+    "2BP01": "has views of your own that read views of ctxdb, which this version makes again; drop"
+    " yours, push, then create them again",
     "42P07": "has another table in the way in schema ctxdb; rename it, then push again",
     "42710": "has something else of that name in schema ctxdb; rename it, then push again",
     "42703": "has a table of schema ctxdb with other columns; rename it, then push again",

@@ -8,21 +8,17 @@ Every view is security_invoker: it shows what its reader may see, not what its o
 
 from __future__ import annotations
 
-import secrets
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import ctxdb
 from ctxdb.assets import asset_dir
 from ctxdb.columns import FULL
-from ctxdb.push.server import PushError, Target
 from ctxdb.store import sql_files
 from ctxdb.team.tables import Kind, TeamColumn, TeamTable, team_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import psycopg
 
 FORMAT = 1  # of the tables; a ctxdb that knows only smaller numbers refuses to push
 FORGET_LOCK = 0x43545844_0001  # shared by pushes, alone for forgetting and for making the schema
@@ -37,7 +33,7 @@ TYPES: dict[Kind, str] = {
 FORGOTTEN_HASH = "encode(sha256(convert_to('ctxdb forgotten ' || session_id, 'UTF8')), 'hex')"
 
 
-_BASE = """
+BASE = """
 CREATE SCHEMA IF NOT EXISTS ctxdb;
 CREATE TABLE ctxdb._settings (name text PRIMARY KEY, value text NOT NULL);
 COMMENT ON TABLE ctxdb._settings IS 'Made by ctxdb push. salt: hashes of names are made with it.';
@@ -76,7 +72,7 @@ COMMENT ON TABLE ctxdb._forgotten IS 'Hashes of removed sessions: no machine can
 def definitions() -> list[str]:
     """Every statement that makes the tables and views, without the base."""
     found = [statement for table in team_tables() for statement in _table(table)]
-    found += [_forget_function(), *_drop_views()]
+    found += [_forget_function(), _drop_views()]
     for table in team_tables():
         found += _public_view(table)
     return [*found, *(statement for view in team_views() for statement in _view(view))]
@@ -261,99 +257,20 @@ def _view(view: TeamView) -> Iterator[str]:
         yield f"COMMENT ON COLUMN ctxdb.{view.name}.{name} IS {_quoted(about)}"
 
 
-def _drop_views() -> Iterator[str]:
-    names = [view.name for view in reversed(team_views())]
-    for name in [*names, *(table.name for table in team_tables())]:
-        yield f"DROP VIEW IF EXISTS ctxdb.{name} CASCADE"
+def public_names() -> list[str]:
+    """The names of all views, without the schema."""
+    return [*(table.name for table in team_tables()), *(view.name for view in team_views())]
+
+
+def _drop_views() -> str:
+    # All at once, because they read each other. What people made on top of them is not dropped.
+    return "DROP VIEW IF EXISTS " + ", ".join(f"ctxdb.{name}" for name in public_names())
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-# -- making it ----------------------------------------------------------------------------------
-
-
-def prepare(conn: psycopg.Connection[Any], target: Target) -> bytes:
-    """Make or update the schema if need be; return the team's salt."""
-    found = _settings(conn, target)
-    if found is None or found.get("definitions") != fingerprint():
-        found = _make(conn, target)
-    _refuse_newer(found, target)
-    return bytes.fromhex(found["salt"])
-
-
 def fingerprint() -> str:
     """Changes whenever a table or a view does."""
-    return sha256("\n".join([_BASE, *definitions()]).encode()).hexdigest()[:32]
-
-
-def _settings(conn: psycopg.Connection[Any], target: Target) -> dict[str, str] | None:
-    """What the schema says of itself; None if there is no schema yet."""
-    kinds = conn.execute(
-        "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-        " WHERE n.nspname = 'ctxdb'"
-    ).fetchall()
-    names = {name for (name,) in kinds}
-    if not names:
-        return None
-    if "_settings" not in names or "_machines" not in names:
-        raise PushError(
-            f"{target.shown} has a schema ctxdb that ctxdb did not make: a table is in the way"
-            f" ({min(names)}); rename that schema, then push again"
-        )
-    return dict(conn.execute("SELECT name, value FROM ctxdb._settings").fetchall())
-
-
-def _refuse_newer(found: dict[str, str], target: Target) -> None:
-    if int(found.get("format", "0")) > FORMAT:
-        raise PushError(
-            f"{target.shown} has tables of a newer ctxdb ({found.get('version')}); upgrade ctxdb"
-        )
-    if "salt" not in found:
-        raise PushError(f"{target.shown} has a schema ctxdb without a salt; rename that schema")
-
-
-def _make(conn: psycopg.Connection[Any], target: Target) -> dict[str, str]:
-    with conn.transaction():
-        conn.execute("SELECT pg_advisory_xact_lock(%s)", (FORGET_LOCK,))
-        found = _settings(conn, target)
-        if found is not None:
-            _refuse_newer(found, target)
-            if found.get("definitions") == fingerprint() or not _may_change(conn, found):
-                return found
-        else:
-            conn.execute(_BASE)
-            salt = secrets.token_hex(16)
-            conn.execute("INSERT INTO ctxdb._settings VALUES ('salt', %s)", (salt,))
-        conn.execute(";\n".join(definitions()))  # each alone would be a round trip
-        values = {
-            "format": str(FORMAT),
-            "version": ctxdb.__version__,
-            "definitions": fingerprint(),
-        }
-        for name, value in values.items():
-            conn.execute(
-                "INSERT INTO ctxdb._settings VALUES (%s, %s)"
-                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                (name, value),
-            )
-        return {**(_settings(conn, target) or {}), **values}
-
-
-def _may_change(conn: psycopg.Connection[Any], found: dict[str, str]) -> bool:
-    """Whether this ctxdb may change the tables: only their owner can, and only a newer ctxdb.
-
-    Machines with an older one push what the tables have room for.
-    """
-    if _version(found.get("version", "")) > _version(ctxdb.__version__):
-        return False
-    row = conn.execute(
-        "SELECT pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'ctxdb'"
-    ).fetchone()
-    (may,) = row or (False,)
-    return bool(may)
-
-
-def _version(text: str) -> list[int]:
-    return [int(part) for part in text.split(".") if part.isdigit()]
+    return sha256("\n".join([BASE, *definitions()]).encode()).hexdigest()[:32]

@@ -12,120 +12,25 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ctxdb.elsewhere import name_elsewhere, split_name
 from ctxdb.files.walk import store_path
+from ctxdb.rebuild.session_rows import (
+    FILE_PARTS,
+    FILES,
+    MESSAGES,
+    OF_SESSION,
+    PARTS,
+    SESSIONS,
+    TOOLS,
+    Part,
+    wanted_rows,
+)
 from ctxdb.store import model_ladder
 from ctxdb.store.changes import stamp
 from ctxdb.store.connection import write_transaction
 
-_SESSIONS = "(SELECT id FROM temp.wanted_sessions)"
-_FILES = "(SELECT id FROM temp.wanted_files)"
-_MESSAGES = "(SELECT id FROM temp.wanted_messages)"
-_EVENTS = "(SELECT id FROM temp.wanted_events)"
-_TOOLS = "(SELECT id FROM temp.wanted_tool_uses)"
-_COPIES = "(SELECT id FROM temp.wanted_message_copies)"
-_OF_SESSION = f"session_id IN {_SESSIONS}"
-_OF_MESSAGE = f"message_id IN {_MESSAGES}"
-# An entry of no session belongs to its file.
-_OF_EITHER = f"{_OF_SESSION} OR (session_id IS NULL AND source_file_id IN {_FILES})"
-
-
-class Part(NamedTuple):
-    """A table, and which of its rows belong to the sessions."""
-
-    table: str
-    where: str
-    references: dict[str, str] = {}  # column: table whose id it is  # noqa: RUF012
-    key: str = ""  # the integer key that gets a new value
-    is_needed: bool = False  # ids of its rows select rows of later tables
-
-
-# In this order: a part can refer to the parts before it, and turns to messages after them.
-PARTS = (
-    Part("sessions", f"id IN {_SESSIONS}", {"project_id": "projects"}),
-    Part("_shared_sessions", _OF_SESSION),
-    Part("_session_files", _OF_SESSION, {"source_file_id": "source_files"}),
-    Part(
-        "messages",
-        _OF_EITHER,
-        {"turn_id": "turns", "source_file_id": "source_files"},
-        key="id",
-        is_needed=True,
-    ),
-    Part("events", _OF_EITHER, {"source_file_id": "source_files"}, key="id", is_needed=True),
-    Part(
-        "turns",
-        _OF_SESSION,
-        {"message_id": "messages", "event_id": "events", "source_file_id": "source_files"},
-        key="id",
-    ),
-    Part("_message_lines", _OF_MESSAGE, {"message_id": "messages"}),
-    Part(
-        "message_copies",
-        _OF_MESSAGE,
-        {"message_id": "messages", "source_file_id": "source_files"},
-        key="id",
-        is_needed=True,
-    ),
-    Part("_copy_lines", f"copy_id IN {_COPIES}", {"copy_id": "message_copies"}),
-    Part("_aliases", _OF_MESSAGE, {"message_id": "messages"}),
-    Part("_orphans", _OF_MESSAGE, {"message_id": "messages"}),
-    Part("_skipped_parents", "1"),
-    Part(
-        "tool_uses",
-        f"{_OF_SESSION} OR (session_id IS NULL AND"
-        f" ({_OF_MESSAGE} OR result_message_id IN {_MESSAGES}))",
-        {"message_id": "messages", "turn_id": "turns", "result_message_id": "messages"},
-        key="id",
-        is_needed=True,
-    ),
-    Part("_tool_results", f"tool_id IN {_TOOLS}", {"tool_id": "tool_uses"}),
-    Part("_repeated_calls", _OF_MESSAGE, {"message_id": "messages"}),
-    Part(
-        "files_touched",
-        _OF_SESSION,
-        {
-            "tool_id": "tool_uses",
-            "turn_id": "turns",
-            "project_id": "projects",
-            "message_id": "messages",
-        },
-        key="id",
-    ),
-    Part("_snapshot_messages", _OF_SESSION),
-    Part("git_operations", _OF_SESSION, {"tool_id": "tool_uses", "turn_id": "turns"}, key="id"),
-    Part("usage", _OF_SESSION, {"turn_id": "turns"}, key="id"),
-    Part("_usage_lines", _OF_MESSAGE, {"message_id": "messages"}),
-    Part("agents", _OF_SESSION, {"turn_id": "turns"}, key="id"),
-    Part(
-        "_agent_prompts",
-        f"hash IN (SELECT prompt_hash FROM _agent_facts WHERE {_OF_SESSION})",
-    ),
-    Part("_agent_facts", _OF_SESSION, {"message_id": "messages"}),
-    Part("todos", _OF_SESSION, {"turn_id": "turns"}, key="id"),
-    Part("plans", _OF_SESSION, key="id"),
-    Part("_event_lines", f"event_id IN {_EVENTS}", {"event_id": "events"}),
-    Part(
-        "_event_copies",
-        f"event_id IN {_EVENTS}",
-        {"event_id": "events", "source_file_id": "source_files"},
-    ),
-    Part("_summaries", f"event_id IN {_EVENTS}", {"event_id": "events"}),
-)
-# Of files that are new in the target.
-FILE_PARTS = (
-    Part("_file_marks", f"source_file_id IN {_FILES}", {"source_file_id": "source_files"}),
-    Part("line_counts", f"source_file_id IN {_FILES}", {"source_file_id": "source_files"}),
-    Part("_masked", f"source_file_id IN {_FILES}", {"source_file_id": "source_files"}),
-    Part(
-        "ingest_errors",
-        f"source_file_id IN {_FILES}",
-        {"source_file_id": "source_files"},
-        key="id",
-    ),
-)
 # Full text that no trigger fills.
 _INDEXES = {
     "messages": ("messages_fts", "text, thinking"),
@@ -159,53 +64,10 @@ def carry_sessions(
     done = CarriedRows(len(wanted))
     if wanted:
         begun = nullcontext() if new.in_transaction else write_transaction(new)
-        with _wanted(old, wanted), begun:
+        with wanted_rows(old, wanted), begun:
             _Carrying(old, new, done, machine_of).run()
-            stamp(new, wanted)
             stamp(new, [*wanted, None])
     return done
-
-
-class _wanted:  # noqa: N801  a context manager
-    """Temporary tables of the ids to copy. Only temporary tables are written."""
-
-    def __init__(self, old: sqlite3.Connection, sessions: Collection[str]) -> None:
-        self.old = old
-        self.sessions = sessions
-
-    def __enter__(self) -> None:
-        old = self.old
-        old.execute("PRAGMA query_only = 0")
-        self.drop()
-        old.execute("CREATE TEMP TABLE wanted_sessions (id TEXT PRIMARY KEY) WITHOUT ROWID")
-        old.executemany(
-            "INSERT INTO temp.wanted_sessions VALUES (?)", [(one,) for one in self.sessions]
-        )
-        old.execute("CREATE TEMP TABLE wanted_files (id INTEGER PRIMARY KEY)")
-        for sql in (
-            f"SELECT id FROM source_files WHERE {_OF_SESSION}",
-            f"SELECT source_file_id FROM _session_files WHERE {_OF_SESSION}",
-            f"SELECT DISTINCT source_file_id FROM messages WHERE {_OF_SESSION}",
-            f"SELECT DISTINCT source_file_id FROM message_copies WHERE {_OF_SESSION}",
-            f"SELECT DISTINCT source_file_id FROM events WHERE {_OF_SESSION}",
-        ):
-            old.execute(f"INSERT OR IGNORE INTO temp.wanted_files {sql}")
-        old.execute("DELETE FROM temp.wanted_files WHERE id IS NULL")
-        for part in PARTS:
-            if part.is_needed:
-                old.execute(f"CREATE TEMP TABLE wanted_{part.table} (id INTEGER PRIMARY KEY)")
-                old.execute(
-                    f"INSERT INTO temp.wanted_{part.table}"
-                    f" SELECT id FROM {part.table} WHERE {part.where}"
-                )
-
-    def __exit__(self, *error: object) -> None:
-        self.drop()
-
-    def drop(self) -> None:
-        names = ["sessions", "files", *(part.table for part in PARTS if part.is_needed)]
-        for name in names:
-            self.old.execute(f"DROP TABLE IF EXISTS temp.wanted_{name}")
 
 
 class _Carrying:
@@ -222,7 +84,8 @@ class _Carrying:
         self.new = new
         self.done = done
         self.machine_of = machine_of
-        self.moved = {part.table: self._last(part.table) for part in PARTS if part.key}
+        keyed = [part.table for part in (*PARTS, *FILE_PARTS) if part.key]
+        self.moved = {table: self._last(table) for table in keyed}
         self.numbers: dict[str, dict[int, int]] = {}
         self.machines: dict[int, tuple[str, str]] = {}  # of files: machine and path
         self.present: dict[str, dict[int, int]] = {}  # table: rows that the target has already
@@ -248,11 +111,11 @@ class _Carrying:
 
     def _map_by_path(self, table: str) -> None:
         """Give each project and file its number in the target, and copy those that are new."""
-        where = f"id IN {_FILES}"
+        where = f"id IN {FILES}"
         if table == "projects":
             where = (
-                f"id IN (SELECT project_id FROM sessions WHERE id IN {_SESSIONS} UNION"
-                f" SELECT project_id FROM files_touched WHERE {_OF_SESSION})"
+                f"id IN (SELECT project_id FROM sessions WHERE id IN {SESSIONS} UNION"
+                f" SELECT project_id FROM files_touched WHERE {OF_SESSION})"
             )
         names = self._columns(table)
         numbers: dict[int, int] = {}
@@ -309,7 +172,7 @@ class _Carrying:
     def _find_present_messages(self) -> dict[int, int]:
         """Messages that the target has: an entry can be in several sessions."""
         known = dict(self.new.execute("SELECT uuid, id FROM messages WHERE uuid IS NOT NULL"))
-        wanted = f"id IN {_MESSAGES} AND uuid IS NOT NULL"
+        wanted = f"id IN {MESSAGES} AND uuid IS NOT NULL"
         found = self._rows("messages", ["uuid", "id"], wanted) if known else ()
         return {number: known[uuid] for uuid, number in found if uuid in known}
 
@@ -324,7 +187,7 @@ class _Carrying:
                 by_call[message_id, call] = number
         found: dict[int, int] = {}
         names = ["message_id", "tool_use_id", "id"]
-        for message_id, call, number in self._rows("tool_uses", names, f"id IN {_TOOLS}"):
+        for message_id, call, number in self._rows("tool_uses", names, f"id IN {TOOLS}"):
             there = by_call.get((messages.get(message_id, 0), call))
             if there is not None:
                 found[number] = there

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from ctxdb.rebuild.carry import FILE_PARTS, PARTS
+from ctxdb.rebuild.session_rows import FILE_PARTS, PARTS
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.schema import prepare
 

@@ -220,7 +220,9 @@ _DECLARED = (
     ),
     _Declared(
         rows.FileTouch,
-        "team_hash(t.operation, t.path, t.snapshot_version, t.tool_use_id,"
+        # A machine that has not seen the result of a call does not know that it created the file.
+        "team_hash(iif(t.operation = 'create', 'write', t.operation), t.path, t.snapshot_version,"
+        " t.tool_use_id,"
         f" {_key_of_message('t.message_id')})",
         (_TURN,),
         ("succeeded",),
