@@ -270,6 +270,19 @@ def test_lines_that_could_not_be_read_are_copied_with_sessions_without_bytes(des
     must_equal(said(b.db), said(a.db))
 
 
+def test_entries_of_no_session_are_copied_once_if_there_are_no_bytes(desk: Desk) -> None:
+    entry = b'{"type":"file-history-snapshot","messageId":"m1","snapshot":{"messageId":"m1"}}\n'
+    a = desk.laptop("a").take({})
+    b = desk.laptop("b").take({"projects/-work/notes.jsonl": entry})
+    remove_archive(b)
+    a.merge(b)
+    assert len(a.rows("SELECT * FROM events WHERE session_id IS NULL")) == 1
+    must_equal(said(b.db), said(a.db))
+    a.merge(b)
+    must_equal(said(b.db), said(a.db))
+    must_be_whole(a)
+
+
 def test_a_session_without_bytes_that_has_grown_is_copied_again(desk: Desk) -> None:
     files = demo_files()
     name = max(files, key=lambda one: len(files[one]))

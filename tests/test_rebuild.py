@@ -71,6 +71,19 @@ def test_all_rows_are_the_same_when_nothing_has_changed(world: World) -> None:
     must_equal(before, content(kept_path(world.db)))
 
 
+def test_entries_of_no_session_are_kept_if_their_file_is_gone(world: World) -> None:
+    two_sessions(world)
+    entry = b'{"type":"file-history-snapshot","messageId":"m1","snapshot":{"messageId":"m1"}}\n'
+    notes = world.file("-work-tides/notes.jsonl")
+    notes.write_bytes(entry + b"{broken\n")
+    world.sync()
+    notes.unlink()
+    world.sync()
+    before = content(world.db)
+    assert differing(again(world)) == {}
+    must_equal(before, content(world.db))
+
+
 def test_the_demo_is_the_same_from_the_archive_alone(home: Path) -> None:
     write_demo(home / ".claude/projects")
     config = Config(home / "data/ctxdb.db", (str(home / ".claude/projects"),), archive=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 from ctxdb.archive.read import generations
 from ctxdb.claude.side_contents import HISTORY
@@ -24,7 +26,7 @@ from ctxdb.store.insert import insert, last_id, load
 from ctxdb.store.side_files import find_side_file, save_side_file
 from ctxdb.store.tombstones import SESSION, SLUG, Tombstones
 from ctxdb.store.version import MEANINGS
-from ctxdb.verify.reach import Node, all_but
+from ctxdb.verify.reach import Node, Reach, all_but
 
 _FILES = (
     'SELECT f.id, f.machine, f.path, f."offset", b.generation FROM source_files f'
@@ -73,6 +75,30 @@ class RowCopier:
 
     def find_sessions(self) -> set[str]:
         """Sessions that cannot be read from bytes, with all that are linked to them."""
+        left = self._left.sessions
+        return {
+            session_id
+            for session_id, cwd in self.other.conn.execute("SELECT id, cwd FROM sessions")
+            if session_id not in left
+            and not self.tombstones.keeps_out(SESSION, session_id)
+            and not (cwd is not None and self.folders.are_ignored(cwd))
+        }
+
+    def _find_files(self) -> set[int]:
+        """Files that have entries of no session alone, and that cannot be read from bytes."""
+        return {
+            file_id
+            for file_id, path in self.other.conn.execute(
+                "SELECT id, path FROM source_files f WHERE session_id IS NULL AND NOT EXISTS"
+                " (SELECT 1 FROM _session_files l WHERE l.source_file_id = f.id)"
+            )
+            if file_id not in self._left.files
+            and not self.folders.may_be_ignored(Path(path).parent.name)
+        }
+
+    @cached_property
+    def _left(self) -> Reach:
+        """What the other database has that can be read from bytes."""
         there = self.other.conn
         lost: set[Node] = set(sessions_without_files(there, self.conn))
         for file_id, machine, path, offset, rewritten in there.execute(_FILES):
@@ -81,16 +107,7 @@ class RowCopier:
             lacks_older = rewritten and rewritten >= self.generations.get(name, 0)
             if is_short or (lacks_older and has_lost_lines(there, file_id)):
                 lost.add(("file", file_id))
-        if not lost:
-            return set()
-        left = all_but(there, lost).sessions
-        return {
-            session_id
-            for session_id, cwd in there.execute("SELECT id, cwd FROM sessions")
-            if session_id not in left
-            and not self.tombstones.keeps_out(SESSION, session_id)
-            and not (cwd is not None and self.folders.are_ignored(cwd))
-        }
+        return all_but(there, lost)
 
     def copy_sessions(self, sessions: set[str], now: str) -> RowsOnly:
         """Copy sessions that are not here, and those that have grown since they were copied."""
@@ -102,9 +119,10 @@ class RowCopier:
                 self._remove(grown)
             done.again = len(grown)
             wanted = (sessions - present) | grown
-            if wanted:
-                copied = carry_sessions(wanted, self.other.conn, self.conn, self.machines.of)
-                done.sessions = copied.sessions - done.again
+            copied = carry_sessions(
+                wanted, self.other.conn, self.conn, self.machines.of, self._find_files()
+            )
+            done.sessions = copied.sessions - done.again
             self.conn.executemany(
                 "INSERT OR REPLACE INTO _carried_sessions VALUES (?, ?, ?)",
                 [(one, now, MEANINGS) for one in sorted(wanted)],

@@ -53,18 +53,26 @@ def carry_sessions(
     old: sqlite3.Connection,
     new: sqlite3.Connection,
     machine_of: Callable[[str], str] = str,
+    files: Collection[int] = (),
 ) -> CarriedRows:
     """Copy these sessions, with the files they are in. Sessions that are there are left as is.
 
     The sessions must be all that are linked with each other: see `verify.reach`. `machine_of` says
-    which machine a file is of, in the target, by what the old database says.
+    which machine a file is of, in the target, by what the old database says. Of `files` those are
+    copied too that the target does not have: a file can have entries of no session alone.
     """
     present = {found for (found,) in new.execute("SELECT id FROM sessions")}
     wanted = set(sessions) - present
+    known = set(new.execute("SELECT machine, path FROM source_files"))
+    more = [
+        file_id
+        for file_id, machine, path in old.execute("SELECT id, machine, path FROM source_files")
+        if file_id in files and (machine_of(machine), path) not in known
+    ]
     done = CarriedRows(len(wanted))
-    if wanted:
+    if wanted or more:
         begun = nullcontext() if new.in_transaction else write_transaction(new)
-        with wanted_rows(old, wanted), begun:
+        with wanted_rows(old, wanted, more), begun:
             _Carrying(old, new, done, machine_of).run()
             stamp(new, [*wanted, None])
     return done

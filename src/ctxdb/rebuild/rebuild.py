@@ -172,11 +172,12 @@ def _fill(
     """Fill the new file; returns the files that were carried over."""
     left = all_but(old, lost)
     sessions = {found for (found,) in old.execute("SELECT id FROM sessions")} - left.sessions
+    files = {found for (found,) in old.execute("SELECT id FROM source_files")} - left.files
     with closing(open_writer(new)) as conn:
         prepare(conn, new)
         with write_transaction(conn):
             keep_rows(old, conn)
-        report.carried_sessions = carry_sessions(sessions, old, conn).sessions
+        report.carried_sessions = carry_sessions(sessions, old, conn, files=files).sessions
         with write_transaction(conn):
             conn.executemany(
                 "INSERT INTO _carried_sessions VALUES (?, ?, ?)",
@@ -188,8 +189,7 @@ def _fill(
     report.lines_read = done.lines_read
     report.from_archive = done.from_archive
     report.problems = done.problems
-    files = {found for (found,) in old.execute("SELECT id FROM source_files")}
-    return files - left.files
+    return files
 
 
 def _all_roots(old: sqlite3.Connection, config: Config) -> list[str]:

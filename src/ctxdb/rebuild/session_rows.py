@@ -117,9 +117,12 @@ FILE_PARTS = (
 class wanted_rows:  # noqa: N801  a context manager
     """Temporary tables of the ids to copy. Only temporary tables are written."""
 
-    def __init__(self, old: sqlite3.Connection, sessions: Collection[str]) -> None:
+    def __init__(
+        self, old: sqlite3.Connection, sessions: Collection[str], files: Collection[int]
+    ) -> None:
         self.old = old
         self.sessions = sessions
+        self.files = files  # beside those of the sessions
 
     def __enter__(self) -> None:
         old = self.old
@@ -139,6 +142,9 @@ class wanted_rows:  # noqa: N801  a context manager
         ):
             old.execute(f"INSERT OR IGNORE INTO temp.wanted_files {sql}")
         old.execute("DELETE FROM temp.wanted_files WHERE id IS NULL")
+        old.executemany(
+            "INSERT OR IGNORE INTO temp.wanted_files VALUES (?)", [(one,) for one in self.files]
+        )
         for part in PARTS:
             if part.is_needed:
                 old.execute(f"CREATE TEMP TABLE wanted_{part.table} (id INTEGER PRIMARY KEY)")
