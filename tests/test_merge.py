@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tarfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +33,7 @@ from ctxdb.store.integrity import sessions_only_here
 from ctxdb.verify import verify
 from demo_db import demo_folder
 from lab import must_equal
+from real_corpus import CORPUS, HAS_CORPUS
 from snapshot import content
 from thinning import thinned
 
@@ -534,3 +536,36 @@ def test_rows_without_bytes_are_named_as_only_here(desk: Desk) -> None:
     assert sessions_only_here(a.db) == 1
     with closing(sqlite3.connect(a.db)) as conn:
         assert summarize(a.db, conn).files_not_archived == 0
+
+
+def real_files() -> dict[str, bytes]:
+    with tarfile.open(CORPUS) as tar:
+        return {
+            member.name.removeprefix("./"): found.read()
+            for member in tar.getmembers()
+            if (found := tar.extractfile(member)) is not None
+        }
+
+
+@pytest.mark.slow
+@pytest.mark.corpus
+@HAS_CORPUS
+@pytest.mark.parametrize("has_archive", [True, False])
+def test_two_halves_of_the_real_transcripts_make_the_whole(desk: Desk, has_archive: bool) -> None:
+    files = real_files()
+    projects = sorted({name.split("/")[1] for name in files})[::2]
+    first = {name: data for name, data in files.items() if name.split("/")[1] in projects}
+    second = {name: data for name, data in files.items() if name not in first}
+    if has_archive:  # and some on both, at other lengths
+        second |= {name: half(data) for name, data in [*first.items()][::9]}
+    one = desk.laptop("one").take(files)
+    a = desk.laptop("a").take(first)
+    b = Laptop(desk, "b", has_archive).take(second)
+    a.merge(b)
+    money = "SELECT count(*), sum(cost) FROM _costs"
+    assert a.rows(money) == one.rows(money)
+    must_equal(said(one.db), said(a.db))
+    must_be_whole(a)
+    again = a.merge(b)
+    assert (again.files, again.sessions, again.messages) == (0, 0, 0)
+    must_equal(said(one.db), said(a.db))
