@@ -1,8 +1,9 @@
-"""One batch of sessions: COPY into staging tables, then one statement that changes all tables."""
+"""One batch of sessions: COPY into staging tables, one upsert per table, all in one transaction."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.push.server_schema import row_tables
@@ -45,10 +46,11 @@ class Staging:
         steps += [_delete_others(sent, staged=sent in filled) for sent in tables]
         if only is None:
             steps.append(_HOLD)
-        # In one statement: each would be a round trip. No row is changed by two of them.
-        named = ", ".join(f"step_{number} AS ({step})" for number, step in enumerate(steps))
         names = sorted({terms.session(session_id) for session_id in sessions})
-        self.server.execute(f"WITH {named} SELECT", {"machine": self.machine, "sessions": names})
+        values = {"machine": self.machine, "sessions": names}
+        with _without_waiting(self.server):
+            for step in steps:
+                self.server.execute(step, values)
         return sent_rows
 
     def _make(self, tables: list[Sent]) -> None:
@@ -70,6 +72,13 @@ class Staging:
                 copy.write_row(row)
                 number += 1
         return number
+
+
+def _without_waiting(server: psycopg.Connection[Any]) -> AbstractContextManager[object]:
+    """Send statements without waiting for each; with a libpq before 14, one by one."""
+    from psycopg import Pipeline
+
+    return server.pipeline() if Pipeline.is_supported() else nullcontext()
 
 
 class _Rows:
