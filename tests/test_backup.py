@@ -355,6 +355,16 @@ def test_what_was_half_written_and_cannot_be_undone_is_told(filled: World) -> No
     assert "copy the folder to where you can write" in told
 
 
+def test_what_a_restore_moved_aside_is_named_when_a_session_in_it_is_forgotten(
+    filled: World, folder: Path
+) -> None:
+    back_up(filled, folder)
+    moved_to = put_back(folder, filled.db, "then", NullProgress()).moved_to
+    done = run_ctxdb("--db", filled.db, "forget", "--session", SESSION, "--yes")
+    assert done.returncode == 0, done
+    assert f"moved aside still holds them: {moved_to}. Delete it." in done.stdout
+
+
 @EVERY_20TH
 def test_a_backup_that_is_killed_leaves_a_good_one(filled: World, folder: Path, every: int) -> None:
     back_up(filled, folder)

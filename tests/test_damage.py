@@ -190,6 +190,16 @@ def test_case_81_what_exists_nowhere_else_is_carried_over_from_what_can_be_read(
     world.settled([*range(40), *range(50, 60)])
 
 
+@pytest.mark.parametrize("is_schema_gone", [True, False])
+def test_case_81_it_is_told_if_what_was_forgotten_cannot_be_read(
+    ill: Ill, is_schema_gone: bool
+) -> None:
+    damage(ill.db, "schema: zeros" if is_schema_gone else "free: noise")
+    report = rebuild(Config(ill.db, (str(ill.root),), archive=True), NullProgress())
+    told = [line for line in report.lines() if "all of what was forgotten" in line]
+    assert bool(told) == is_schema_gone
+
+
 def test_case_79_a_sync_looks_for_damage_after_a_writer_was_killed_and_once_a_week(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

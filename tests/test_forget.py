@@ -151,6 +151,10 @@ def test_undo_lets_the_session_in_again(private: Home) -> None:
     private.must("forget", "--undo", listed[0]["id"])
     private.must("sync")
     assert private.sessions() == [OTHER, PRIVATE]
+    private.must("forget", "--session", PRIVATE, "--yes")
+    private.must("forget", "--undo", PRIVATE.upper())
+    private.must("sync")
+    assert private.sessions() == [OTHER, PRIVATE]
     assert private.rows("SELECT prompt FROM history ORDER BY 1") == before
     assert private.rows("SELECT count(*) FROM plans") == [(2,)]
     private.must("verify")
@@ -218,6 +222,7 @@ def test_a_fork_is_listed_and_forgotten_only_with_copies(private: Home) -> None:
     shutil.copytree(private.db.parent, saved)
     told = private.must("forget", "--session", PRIVATE, "--dry-run").stderr
     assert f"Session {fork} (" in told
+    assert "1 session would be forgotten." in told
     private.must("forget", "--session", PRIVATE, "--yes")
     assert private.sessions() == [OTHER, fork]
     assert private.rows(f"SELECT count(*) FROM messages WHERE session_id = '{fork}'") == [(4,)]

@@ -237,6 +237,24 @@ def test_the_command_lists_rules_and_refuses_what_makes_no_sense(lab: SecretLab)
     assert run_python(RUN, "--db", lab.db.parent / "none.db", "redact", "--apply").returncode == 1
 
 
+def test_the_command_names_what_still_has_the_text_in_clear(lab: SecretLab, tmp_path: Path) -> None:
+    put(lab, "hunter2 spoke")
+    lab.put(
+        f"projects/-work-hunter2/{session_of(2)}.jsonl",
+        json.dumps(entry(session_of(2), 1, "user", "hello")) + "\n",
+    )
+    lab.sync()
+    backup = tmp_path / "backup"
+    assert run_python(RUN, "--db", lab.db, "backup", backup).returncode == 0
+    kept = lab.db.with_name("ctxdb.db.before-rebuild")
+    kept.touch()
+    done = run_python(RUN, "--db", lab.db, "redact", "--apply", "--match", "hunter2")
+    assert done.returncode == 0, done
+    assert "1 file with this in the path. ctxdb opens files by their paths" in done.stderr
+    assert f"{kept} is as it was" in done.stderr
+    assert f"The backup in {backup} is as it was" in done.stderr
+
+
 @EVERY_20TH
 def test_case_100_a_kill_at_any_statement_of_redact_loses_nothing(
     lab: SecretLab, every: int

@@ -532,6 +532,8 @@ def test_raw_of_something_unknown_or_unclear_is_one_line(world: World, files: Fi
     with reading(world) as conn:
         with pytest.raises(CtxdbError, match="no entry has the uuid"):
             source_line(conn, "eeee")
+        with pytest.raises(CtxdbError, match="it is a session: `ctxdb export --format jsonl`"):
+            source_line(conn, one.session)
         with pytest.raises(CtxdbError, match="2 entries begin with"):
             source_line(conn, "dddd")
         with pytest.raises(CtxdbError, match="no entry"):

@@ -33,7 +33,7 @@ from ctxdb.store.connection import (
     remove_log,
     write_transaction,
 )
-from ctxdb.store.known_backups import DATABASE_NAME
+from ctxdb.store.known_backups import BEFORE, DATABASE_NAME
 from ctxdb.store.schema import prepare
 from ctxdb.store.tombstones import Kept, Tombstones, give_kept, read_kept
 
@@ -207,7 +207,7 @@ def _move_away(targets: list[Path], db_path: Path, stamp: str, done: PutBack) ->
     ]
     if not present:
         return
-    folder = db_path.with_name(f"{db_path.name}-before-{stamp}")
+    folder = db_path.with_name(f"{db_path.name}{BEFORE}{stamp}")
     folder.mkdir(mode=0o700, exist_ok=True)
     done.moved_to = str(folder)
     for path in present:

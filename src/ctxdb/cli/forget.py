@@ -94,6 +94,8 @@ def forget(
     if dry_run or not choice.sessions:
         if as_json:
             _print_choice(choice)
+        elif choice.sessions:
+            note(f"{counted(len(choice.sessions), 'session')} would be forgotten.")
         return 0
     if not yes and not _is_confirmed(choice, sources=sources):
         note("Nothing was forgotten.")

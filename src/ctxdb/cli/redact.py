@@ -10,6 +10,7 @@ from ctxdb.cli.declare import Context, Option
 from ctxdb.cli.shared_options import AsJson
 from ctxdb.config import load
 from ctxdb.errors import UsageError
+from ctxdb.formatting import counted
 from ctxdb.output import note, print_result, say
 from ctxdb.progress import progress_on
 
@@ -49,6 +50,8 @@ def redact(
         raise UsageError("give one of --scan, --apply and --rules")
     if match is not None and not apply:
         raise UsageError("--match is for --apply")
+    from ctxdb.redact.scan import WHY_NAMES_STAY
+
     config = load(ctx.db)
     if rules:
         _list_rules(config, as_json=as_json)
@@ -58,12 +61,33 @@ def redact(
         return 0
     applied = _apply(config, match)
     print_result(applied, as_json=as_json)
+    if applied.names and not as_json:
+        note(f"{counted(applied.names, 'file')} with this in the path. {WHY_NAMES_STAY}")
     if match is not None and applied.rows and not as_json:
         note("A line with this text that comes later is not masked: add a rule to config.toml.")
+    if applied.rows and not as_json:
+        _tell_of_other_copies(config)
     if applied.in_archive is None and config.archive and not as_json:
         note("The archive keeps the exact bytes, unless you set redact.archive = true.")
     is_erased = applied.in_archive is None or applied.in_archive.is_erased
     return 0 if applied.is_erased and is_erased else 1
+
+
+def _tell_of_other_copies(config: Config) -> None:
+    """Name the files that may still have the text in clear."""
+    from ctxdb.rebuild.swap import kept_path
+    from ctxdb.store.connection import open_reader
+    from ctxdb.store.known_backups import known_backups, moved_aside
+
+    kept = kept_path(config.db_path)
+    if kept.exists():
+        note(f"{kept} is as it was: `ctxdb rebuild --drop-old` deletes it.")
+    with closing(open_reader(config.db_path)) as conn:
+        backups = [one for one in known_backups(conn) if one.database.exists()]
+    for one in backups:
+        note(f"The backup in {one.folder} is as it was: the next `ctxdb backup` replaces it.")
+    for folder in moved_aside(config.db_path):
+        note(f"{folder} is as it was: delete it if you do not need it.")
 
 
 def _list_rules(config: Config, *, as_json: bool) -> None:
@@ -108,6 +132,7 @@ def _apply(config: Config, match: str | None) -> Applied:
     from ctxdb.redact.apply import apply
     from ctxdb.redact.archived import mask_archive
     from ctxdb.redact.chosen import chosen_text, is_free_text
+    from ctxdb.redact.scan import count_names
     from ctxdb.store.connection import naming_damage, open_reader, open_writer
     from ctxdb.store.schema import prepare
 
@@ -128,6 +153,7 @@ def _apply(config: Config, match: str | None) -> Applied:
             with closing(newest_opener(config.db_path)) as opener:
                 wanted = (lambda _: True) if match is None else is_free_text
                 applied = apply(conn, masker, opener, progress, wanted)
+            applied.names = count_names(conn, masker)
             if config.settings["redact.archive"]:
                 applied.in_archive = mask_archive(
                     config.db_path, conn, masker, progress, by_all_rules=match is None

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.archive.opening import newest_opener
+from ctxdb.claude.layout import is_uuid
 from ctxdb.claude.sidecars import meta_path
 from ctxdb.errors import UsageError
 from ctxdb.forget.remove import Removed, remove_sessions
 from ctxdb.formatting import counted
 from ctxdb.ingest.erase_forgotten import Erasure, erase_forgotten
 from ctxdb.store.connection import open_writer, write_transaction
-from ctxdb.store.known_backups import backups_with
+from ctxdb.store.known_backups import backups_with, moved_aside_with
 from ctxdb.store.lookup import first_column, look_up
 from ctxdb.store.schema import prepare
-from ctxdb.store.tombstones import HISTORY_AGAIN, SESSION
+from ctxdb.store.tombstones import HISTORY_AGAIN, SESSION, Tombstones
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
@@ -36,6 +37,7 @@ class Forgotten:
     erased: Erasure
     deleted_sources: list[str] = field(default_factory=list)
     backups: list[str] = field(default_factory=list)  # that still hold the sessions
+    moved_aside: list[str] = field(default_factory=list)  # by a restore; still hold them
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -54,6 +56,7 @@ class Forgotten:
             "waits_for": self.erased.waits_for,
             "deleted_sources": self.deleted_sources,
             "backups": self.backups,
+            "moved_aside": self.moved_aside,
             "problems": [*self.removed.problems, *self.erased.problems, *self.problems],
         }
 
@@ -76,6 +79,8 @@ class Forgotten:
             yield f"deleted {path}"
         for path in self.backups:
             yield f"A backup still holds them: {path}. The next `ctxdb backup` drops them there."
+        for path in self.moved_aside:
+            yield f"A database that a restore moved aside still holds them: {path}. Delete it."
         yield from (*done.problems, *self.erased.problems, *self.problems)
         if not self.erased.is_done:
             yield "Removed, not yet erased; the next sync finishes it:"
@@ -99,6 +104,7 @@ def forget(
             removed = remove_sessions(conn, sessions, now, progress, opener)
         done = Forgotten(removed, erase_forgotten(db_path, conn, now, [*sessions, *files]))
         done.backups = backups
+        done.moved_aside = moved_aside_with(db_path, sessions)
         if sources:
             _delete_sources(files, sessions, done)
         return done
@@ -190,8 +196,13 @@ def list_forgotten(conn: sqlite3.Connection) -> list[Tombstone]:
 
 
 def undo(conn: sqlite3.Connection, short_id: str) -> None:
-    """Remove a tombstone: the session is read again if its transcript is still there."""
+    """Remove a tombstone: the session is read again if its transcript is still there.
+
+    It is named as in the list, or by the id of the session.
+    """
     wanted = short_id.strip().lower()
+    if is_uuid(wanted):
+        wanted = Tombstones(conn).hash_of(SESSION, wanted).hex()
     found = [
         hashed
         for (hashed,) in conn.execute("SELECT hash FROM _forgotten WHERE kind = ?", (SESSION,))

@@ -124,9 +124,11 @@ def _old(path: Path, report: RebuildReport) -> Iterator[sqlite3.Connection]:
     if report.damage is not None:
         source = salvaged(path)
         try:
-            report.salvaged_rows = salvage(path, source).rows
+            found = salvage(path, source)
+            report.salvaged_rows, has_tombstones = found.rows, found.has_all_tombstones
         except sqlite3.DatabaseError:  # not even its list of tables
-            report.salvaged_rows = 0
+            report.salvaged_rows, has_tombstones = 0, False
+        report.lost_tombstones = not has_tombstones
     with closing(open_old(source)) as conn:
         if "machine" not in {name for _, name, *_ in conn.execute(_FILE_COLUMNS)}:
             # Of an earlier version, in which all files are of this machine.

@@ -20,6 +20,7 @@ class RebuildReport:
     kept: str | None = None  # the old database
     damage: str | None = None  # what is wrong with the old file
     salvaged_rows: int | None = None  # rows that could be read of a damaged file
+    lost_tombstones: bool = False  # which sessions were forgotten could not all be read
     transcripts: int = 0
     lines_read: int = 0
     from_archive: int = 0  # transcripts that were read from the archive
@@ -41,6 +42,9 @@ class RebuildReport:
             yield f"The database was damaged ({self.damage})."
             if self.salvaged_rows is not None:
                 yield f"{counted(self.salvaged_rows, 'row')} of it could be read."
+            if self.lost_tombstones:
+                why = "a session that you forgot is back if its transcript is still there"
+                yield f"Not all of what was forgotten could be read: {why}."
         archived = f", {self.from_archive:,} of them from the archive" if self.from_archive else ""
         yield (
             f"Derived all rows again from {counted(self.transcripts, 'transcript')}{archived}"

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from ctxdb.rebuild.session_rows import FILE_PARTS, PARTS
 from ctxdb.store.connection import open_aside, write_transaction
 from ctxdb.store.schema import prepare
+from ctxdb.store.tombstones import TABLES as TOMBSTONE_TABLES
 
 _MAX_ROWID = 2**63 - 1
 # Tables that are filled with each database, and those that belong to a full-text index.
@@ -27,6 +28,7 @@ _NOT_SALVAGED = (
     " AND name NOT LIKE '%\\_fts%' ESCAPE '\\'"
     " AND name NOT IN ('README', '_schema_docs', '_model_names', '_sqlite_migrations')"
 )
+_TOMBSTONES = {"_meta", *TOMBSTONE_TABLES}  # _meta has the key of their hashes
 MOST_GAPS = 10_000  # stretches that cannot be read, in one table
 
 
@@ -36,6 +38,7 @@ class Salvaged:
 
     rows: int = 0
     gaps: int = 0  # stretches that could not be read
+    has_all_tombstones: bool = True
 
 
 def salvage(path: Path, target: Path) -> Salvaged:
@@ -54,7 +57,10 @@ def salvage(path: Path, target: Path) -> Salvaged:
             new.execute("DELETE FROM prices")
             new.execute("DELETE FROM _meta WHERE key = 'refreshing prices'")
             for (table,) in new.execute(_NOT_SALVAGED).fetchall():
+                gaps = done.gaps
                 _copy(old, new, table, done)
+                if done.gaps > gaps and table in _TOMBSTONES:
+                    done.has_all_tombstones = False
             _remove_loose_ends(new)
     return done
 
@@ -68,6 +74,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: str, done: Sa
     columns = new.execute(f'PRAGMA table_info("{table}")').fetchall()
     names = [name for _, name, *_ in columns if name in found]
     if not names:
+        done.gaps += table in _TOMBSTONES  # its place in the schema cannot be read
         return
     (sql,) = new.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     key = [name for _, name, _, _, _, nth in sorted(columns, key=lambda row: row[-1]) if nth]

@@ -76,6 +76,7 @@ class Applied:
     rules: dict[str, int] = field(default_factory=dict)  # places in rows, by rule
     rows: int = 0
     sessions: int = 0
+    names: int = 0  # files with a secret in their path, which stays
     is_erased: bool = True
     in_archive: ArchiveMasked | None = None  # None: the archive keeps the exact bytes
 
@@ -85,6 +86,7 @@ class Applied:
             "rules": dict(sorted(self.rules.items())),
             "rows": self.rows,
             "sessions": self.sessions,
+            "names": self.names,
             "erased": self.is_erased,
             "archive": None if self.in_archive is None else asdict(self.in_archive),
         }

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from ctxdb.progress import Progress
 
 
+WHY_NAMES_STAY = (
+    "ctxdb opens files by their paths, and cannot\n"
+    "mask them: give the folder another name, then `ctxdb forget` its sessions."
+)
+
+
 class Group(NamedTuple):
     """What one rule finds in one session; no session: in what belongs to none."""
 
@@ -71,8 +77,7 @@ class Scan:
             yield "No rule finds anything in the database."
         if self.names:
             files = _counted(self.names, "file")
-            yield f"{files} with a secret in the path. ctxdb opens files by their paths, and cannot"
-            yield "mask them: give the folder another name, then `ctxdb forget` its sessions."
+            yield f"{files} with a secret in the path. {WHY_NAMES_STAY}"
         if self.in_archive is not None:
             secrets = _counted(sum(self.in_archive.values()), "secret")
             yield f"{secrets} in clear in the archive."
@@ -104,10 +109,15 @@ def scan(conn: sqlite3.Connection, masker: Masker, progress: Progress) -> Scan:
                 digest = blake2b(secret.encode("utf-8", "surrogatepass"), key=key).digest()
                 result.secrets.setdefault(group, set()).add(digest)
         progress.advance(1)
-    for (path,) in conn.execute("SELECT path FROM source_files UNION SELECT path FROM _side_files"):
-        result.names += isinstance(path, str) and bool(masker.find(path))
+    result.names = count_names(conn, masker)
     result.masked = dict(conn.execute("SELECT rule, count(*) FROM _masked GROUP BY rule"))
     return result
+
+
+def count_names(conn: sqlite3.Connection, masker: Masker) -> int:
+    """How many files have something in their path that the rules find."""
+    paths = conn.execute("SELECT path FROM source_files UNION SELECT path FROM _side_files")
+    return sum(bool(masker.find(path)) for (path,) in paths if isinstance(path, str))
 
 
 def secrets_in(column: Column, value: str | bytes, masker: Masker) -> Iterator[tuple[str, str]]:

@@ -102,7 +102,10 @@ def _places(conn: sqlite3.Connection, uuid: str) -> list[Place]:
     exact = [place for place in places if place.uuid.lower() == wanted.lower()]
     places = exact or places
     if not wanted or not places:
-        raise CtxdbError(f"no entry has the uuid {uuid!r}")
+        told = f"no entry has the uuid {uuid!r}"
+        if conn.execute("SELECT 1 FROM sessions WHERE id = ?", (wanted.lower(),)).fetchone():
+            told += "; it is a session: `ctxdb export --format jsonl` writes all its lines"
+        raise CtxdbError(told)
     entries = len({place.uuid for place in places})
     if entries > 1:
         raise CtxdbError(f"{entries} entries begin with {uuid!r}; give all of it")

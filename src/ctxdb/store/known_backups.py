@@ -11,12 +11,14 @@ import os
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
+from glob import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 KEY = "backups"  # of `_meta`
 DATABASE_NAME = "ctxdb.db"  # in the folder of a backup
+BEFORE = "-before-"  # and a time, after the name of a database: a folder with an earlier one
 _FOUND_AT_ONCE = 500  # session ids in one statement
 
 
@@ -63,6 +65,19 @@ def drop_backup(conn: sqlite3.Connection, folder: str) -> None:
 def backups_with(conn: sqlite3.Connection, sessions: Collection[str]) -> list[KnownBackup]:
     """The known backups that still hold any of these sessions; those that are gone hold none."""
     return [one for one in known_backups(conn) if _holds(one.database, [*sessions])]
+
+
+def moved_aside(db_path: Path) -> list[Path]:
+    """The folders with what was in the place of the database before a backup was restored."""
+    name = escape(db_path.name)
+    return sorted(one.parent for one in db_path.parent.glob(f"{name}{BEFORE}*/{name}"))
+
+
+def moved_aside_with(db_path: Path, sessions: Collection[str]) -> list[str]:
+    """Those of these folders that still hold any of the sessions."""
+    return [
+        str(folder) for folder in moved_aside(db_path) if _holds(folder / db_path.name, [*sessions])
+    ]
 
 
 def _holds(path: Path, sessions: list[str]) -> bool:
