@@ -163,6 +163,22 @@ def test_a_marker_stops_reading_at_once_and_status_tells_of_what_was_read(
     assert json.loads(private.must("status", "--json").stdout)["ignored_sessions"] == 1
 
 
+def test_a_marker_stops_reading_a_file_of_copies_at_once(private: Home, project: Path) -> None:
+    folder = private.projects / encoded(project)
+    original = (folder / f"{PRIVATE}.jsonl").read_bytes()
+    copy = "c0000000-0000-4000-8000-00000000000c"
+    path = folder / f"{copy}.jsonl"
+    path.write_bytes(original.replace(PRIVATE.encode(), copy.encode()))
+    private.must("sync")
+    (project / ".ctxdb-ignore").touch()
+    before = private.rows("SELECT sum(lines) FROM source_files")
+    with path.open("ab") as file:
+        file.write(b'{"type":"summary","summary":"Wombat","leafUuid":"x"}\n')
+    private.must("sync")
+    assert private.rows("SELECT sum(lines) FROM source_files") == before
+    assert found_in(private.db.parent, "Wombat") == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "path", "is_ignored"),
     [

@@ -18,7 +18,7 @@ from ctxdb.ingest.retention import Retention, find_at_risk
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from live_lab import Live, has, inside
-from world import RUN, World, line, run_python
+from world import OTHER_SESSION, RUN, SESSION, World, line, run_python
 
 DAY = 86_400
 
@@ -62,6 +62,18 @@ def config(world: World) -> Config:
 def written(path: Path, days_ago: float) -> None:
     at = time.time() - days_ago * DAY
     os.utime(path, (at, at))
+
+
+def test_a_forgotten_transcript_is_not_at_risk(world: World, config: Config) -> None:
+    world.write(line(0))
+    sync(config, progress=NullProgress())
+    written(world.main, 25)
+    assert find_at_risk(config).files_at_risk == 0
+    run_python(RUN, "--db", world.db, "forget", "--session", SESSION, "--yes")
+    assert find_at_risk(config).files_at_risk == 0
+    other = world.write(line(1, sessionId=OTHER_SESSION), world.file("-work-tides/other.jsonl"))
+    written(other, 25)
+    assert find_at_risk(config).files_at_risk == 1
 
 
 def test_a_transcript_is_at_risk_in_its_last_week_until_it_is_archived(

@@ -151,7 +151,7 @@ class Gate:
                 tombstones.let_in(SESSION, session_id)
         return False
 
-    def is_ignored_now(self, path: str, file_id: int) -> bool:
+    def is_ignored_now(self, path: str, file_id: int, fd: int) -> bool:
         """Whether a file whose lines were read before is of a project that is ignored by now."""
         if self.folders.ignore.has(os.path.dirname(path)):
             return True
@@ -162,6 +162,8 @@ class Gate:
             (file_id,),
         ).fetchone()
         (cwd,) = row or (None,)
+        if cwd is None:  # all its lines may be copies, and their rows of another file
+            cwd = first_facts(fd).cwd
         return cwd is not None and self.folders.are_ignored(cwd)
 
     def _main_cwd(self, file: FoundFile, session_id: str | None) -> str | None:
@@ -306,6 +308,12 @@ def _folders_named(name: str) -> Iterator[str]:
                 yield whole
             elif rest.startswith(encoded + "-") and os.path.isdir(whole):
                 waiting.append((whole, rest[len(encoded) :]))
+
+
+def is_kept_out(tombstones: Tombstones, file: FoundFile) -> bool:
+    """Whether a file is known to be of a forgotten session or an ignored project."""
+    session_id, _ = _named(file)
+    return tombstones.keeps_out(FILE, file.path) or tombstones.is_forgotten(session_id)
 
 
 def without_kept_out(conn: sqlite3.Connection, found: Scan) -> list[FoundFile]:

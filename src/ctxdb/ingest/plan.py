@@ -202,7 +202,7 @@ class FileChanges:
                     item = old
                 else:
                     item = self._add(file)
-            elif self.gate.is_ignored_now(file.path, item.file.id):
+            elif self.gate.is_ignored_now(file.path, item.file.id, fd):
                 return None  # what was read of it before stays, until it is forgotten
             source_files.forget_unreadable(self.conn, item)
             verdict = judge(item.known, now, fd)

@@ -22,7 +22,10 @@ from ctxdb.daemon_health import running
 from ctxdb.errors import CtxdbError
 from ctxdb.files.walk import scan, text_of
 from ctxdb.formatting import counted, day_and_time
+from ctxdb.ingest.gate import is_kept_out
 from ctxdb.progress import human_bytes
+from ctxdb.store.connection import open_reader
+from ctxdb.store.tombstones import FILE, Tombstones
 
 if TYPE_CHECKING:
     from ctxdb.config import Config
@@ -69,6 +72,7 @@ def find_at_risk(config: Config, now: float | None = None) -> Retention:
     if reason is None:
         return found
     archived = _archived_sizes(config)
+    tombstones = _tombstones(config)
     first = float("inf")
     for file in scan(config.roots, is_transcript).files:
         written = file.mtime_ns / 1e9
@@ -78,6 +82,8 @@ def find_at_risk(config: Config, now: float | None = None) -> Retention:
             continue
         if now - written < _RECENT_SECONDS and days:
             continue
+        if tombstones is not None and is_kept_out(tombstones, file):
+            continue  # as its owner wants it
         found.files_at_risk += 1
         found.bytes_at_risk += missing
         first = min(first, deleted_at)
@@ -100,6 +106,19 @@ def _reason(config: Config) -> str | None:
     if not daemon.archive:
         return "the daemon was started with --no-archive; `ctxdb daemon restart` archives them"
     return daemon.archive_problem or None
+
+
+def _tombstones(config: Config) -> Tombstones | None:
+    """What is kept out; None if that cannot be read."""
+    if not config.db_path.exists():
+        return None
+    try:
+        with closing(open_reader(config.db_path)) as conn:
+            found = Tombstones(conn)
+            found.hash_of(FILE, "")  # reads the key, while the database is open
+            return found
+    except (CtxdbError, sqlite3.Error):
+        return None
 
 
 def _archived_sizes(config: Config) -> dict[str, int]:
