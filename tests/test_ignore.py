@@ -164,12 +164,13 @@ def test_a_marker_stops_reading_at_once_and_status_tells_of_what_was_read(
 
 
 def test_a_marker_stops_reading_a_file_of_copies_at_once(private: Home, project: Path) -> None:
-    folder = private.projects / encoded(project)
-    original = (folder / f"{PRIVATE}.jsonl").read_bytes()
+    path = private.projects / encoded(project) / f"{PRIVATE}.jsonl"
     copy = "c0000000-0000-4000-8000-00000000000c"
-    path = folder / f"{copy}.jsonl"
-    path.write_bytes(original.replace(PRIVATE.encode(), copy.encode()))
+    copied = path.read_bytes().replace(PRIVATE.encode(), copy.encode())
+    path.with_name(f"{copy}.jsonl").write_bytes(copied)
     private.must("sync")
+    where = f"SELECT first_cwd FROM _session_files WHERE session_id = '{PRIVATE}'"
+    assert (None,) in private.rows(where)  # its rows are those of the other file
     (project / ".ctxdb-ignore").touch()
     before = private.rows("SELECT sum(lines) FROM source_files")
     with path.open("ab") as file:
