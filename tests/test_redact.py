@@ -251,6 +251,7 @@ def test_the_command_names_what_still_has_the_text_in_clear(lab: SecretLab, tmp_
     done = run_python(RUN, "--db", lab.db, "redact", "--apply", "--match", "hunter2")
     assert done.returncode == 0, done
     assert "1 file with this in the path. ctxdb opens files by their paths" in done.stderr
+    assert "\\n" not in done.stderr
     assert f"{kept} is as it was" in done.stderr
     assert f"The backup in {backup} is as it was" in done.stderr
 

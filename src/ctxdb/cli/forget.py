@@ -152,7 +152,8 @@ def _show(choice: Choice) -> None:
         ended = (one.ended_at or "")[:10]
         copies = " (holds copies)" if one.is_copy else ""
         name = one_line(one.project or "")[:20]
-        note(f"{one.id}  {ended:<10}  {one.messages:>6,} messages  {name:<20} {title}{copies}")
+        messages = counted(one.messages, "message")
+        note(f"{one.id}  {ended:<10}  {messages:>15}  {name:<20} {title}{copies}")
     if len(choice.sessions) > MOST_SHOWN:
         note(f"and {len(choice.sessions) - MOST_SHOWN:,} more")
     for holder in choice.holders[:MOST_SHOWN]:
@@ -211,8 +212,12 @@ def _list(config: Config, *, as_json: bool) -> int:
         return 0
     for one in found:
         state = "" if one.erased_at else "  not yet erased"
-        counts = f"{one.messages:,} messages, {one.tool_uses:,} tool calls, {one.files:,} files"
-        say(f"{one.id}  {one.forgotten_at[:10]}  {counts}{state}")
+        counts = (
+            counted(one.messages, "message"),
+            counted(one.tool_uses, "tool call"),
+            counted(one.files, "file"),
+        )
+        say(f"{one.id}  {one.forgotten_at[:10]}  {', '.join(counts)}{state}")
     if not found:
         note("Nothing was forgotten.")
     return 0

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 WHY_NAMES_STAY = (
-    "ctxdb opens files by their paths, and cannot\n"
-    "mask them: give the folder another name, then `ctxdb forget` its sessions."
+    "ctxdb opens files by their paths, and cannot mask them: give the folder another name, then"
+    " `ctxdb forget` its sessions."
 )
 
 
