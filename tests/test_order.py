@@ -410,7 +410,6 @@ def must_not_depend_on_order(*recipe: tuple[str, int, list[str]]) -> None:
             lines = [(n, line) for n in order for line in files[n].splitlines(keepends=True)]
             grow(one, files, lines)
             must_equal(expected, one.content(), f"line by line, {order}")
-            one.must_verify()
 
 
 def test_an_event_is_owned_by_the_first_path_that_holds_it() -> None:
