@@ -38,6 +38,7 @@ PAGES = (
     "/-/ctxdb/ask/daily_usage?since=all",
 )
 DATASETTE = ("/demo", "/demo/sessions")
+PICTURES = os.environ.get("CTXDB_TEST_PICTURES")  # a test itself does not see it
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +118,6 @@ def test_real_transcripts_in_every_look(
 ) -> None:
     """With CTXDB_TEST_PICTURES=FOLDER, pictures of all pages are left there."""
     db, _ = real
-    pictures = os.environ.get("CTXDB_TEST_PICTURES")
     bad = []
     with serving(python, db, "--no-token", "--no-sync") as server:
         base = f"http://127.0.0.1:{server.port}"
@@ -128,10 +128,10 @@ def test_real_transcripts_in_every_look(
                     look_at(window, base, path)
                 except AssertionError as e:
                     bad.append(f"{path} {size} dark={dark}: {e}")
-                if pictures:
+                if PICTURES:
                     about = f"{name}-{size[0]}-{'dark' if dark else 'light'}"
                     version = "1" if python == str(OTHER) else "065"
-                    window.whole_picture(Path(pictures) / f"{about}-{version}.png")
+                    window.whole_picture(Path(PICTURES) / f"{about}-{version}.png")
             for path in ("/real", "/real/sessions", "/real/standup"):
                 window.open(base + path)
                 window.check(base)
