@@ -98,6 +98,24 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
 
 
+def spaced_duration(seconds: float) -> str:
+    """28 ms, 0.8 s, 12 s, 2 m 05 s, 1 h 05 m, 2 d 03 h: for pages. Empty if it is no duration."""
+    if not 0 <= seconds < math.inf:
+        return ""
+    if 0 < seconds < 0.095:
+        return f"{max(round(seconds * 1000), 1)} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s".replace(".0 s", " s")
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} m {whole % 60:02} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} m"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02} h"
+
+
 def counted(count: int, what: str) -> str:
     """1 turn, 2 turns."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"

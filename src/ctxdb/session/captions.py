@@ -10,6 +10,8 @@ from ctxdb.escape import clip, one_line
 from ctxdb.formatting import amount, counted, duration, milliseconds_between, money, period
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ctxdb.session.conversation import Agent, Call, Conversation, Exchange
 
 TITLE_COLUMNS = 160
@@ -82,13 +84,13 @@ def session_totals(conversation: Conversation) -> str:
     return " · ".join(parts)
 
 
-def exchange_facts(exchange: Exchange) -> str:
+def exchange_facts(exchange: Exchange, write: Callable[[float], str] = duration) -> str:
     """How a person asked, how long it took and what it cost."""
     ms = milliseconds_between(exchange.started_at, exchange.ended_at)
     parts = [
         _KINDS_OF_REQUEST.get(exchange.kind, ""),
         "copied" if exchange.is_copied else "",
-        took(ms) if ms else "",
+        took(ms, write) if ms else "",
         cost(exchange.cost),
     ]
     return " · ".join(filter(None, parts))
@@ -107,9 +109,9 @@ def cost(picodollars: int | None) -> str:
     return "" if picodollars is None else money(picodollars / PICODOLLARS)
 
 
-def took(ms: int | None) -> str:
+def took(ms: int | None, write: Callable[[float], str] = duration) -> str:
     """How long something took, or "" if that is not known."""
-    return "" if ms is None or ms < 0 else duration(ms / 1000)
+    return "" if ms is None or ms < 0 else write(ms / 1000)
 
 
 def answer(call: Call) -> str:
@@ -126,13 +128,13 @@ def agent_title(agent: Agent) -> str:
     return f"{name}: {agent.description}" if agent.description else name
 
 
-def agent_facts(agent: Agent) -> str:
+def agent_facts(agent: Agent, write: Callable[[float], str] = duration) -> str:
     """How the agent ended, its calls, how long it took and what it cost."""
     failed = f" ({agent.failed:,} failed)" if agent.failed else ""
     parts = [
         agent.status if agent.status != "unknown" else "",
         counted(agent.calls, "call") + failed if agent.calls else "",
-        took(milliseconds_between(agent.started_at, agent.ended_at)),
+        took(milliseconds_between(agent.started_at, agent.ended_at), write),
         cost(agent.cost),
     ]
     return " · ".join(filter(None, parts))

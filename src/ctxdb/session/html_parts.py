@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctxdb.formatting import amount, counted
+from ctxdb.formatting import amount, counted, spaced_duration
 from ctxdb.render.ansi import with_colours
 from ctxdb.render.html_text import text
 from ctxdb.render.markdown import markdown, words_and_code
@@ -57,7 +57,7 @@ def turn_head(exchange: Exchange, links: str = "") -> str:
     anchor = turn_anchor(exchange)
     parts = [
         time_tag(exchange.started_at),
-        text(captions.exchange_facts(exchange)),
+        text(captions.exchange_facts(exchange, spaced_duration)),
         f"{amount(exchange.tokens)} tokens" if exchange.tokens else "",
         f'<span class="bad">{counted(exchange.errors, "error")}</span>' if exchange.errors else "",
     ]
@@ -141,7 +141,7 @@ def call_line(call: Call) -> str:
     word = WORDS[status]
     facts = [f"exit {call.exit_code}" if call.exit_code else ""]
     facts += [word] if status != "ok" and not call.exit_code else []
-    facts.append(captions.took(call.ms))
+    facts.append(captions.took(call.ms, spaced_duration))
     return (
         f'<span class="mark" title="{word}" aria-hidden="true">{captions.MARKS[status]}</span>'
         f'<span class="seen-by-readers">{word}: </span>'
@@ -159,7 +159,7 @@ def body_later(call: Call, address: Callable[[Call], str]) -> str:
 
 def agent(one: Agent, where: Later, depth: int = 0) -> Iterator[str]:
     """An agent: its task, its cost, and its conversation."""
-    about = text(captions.agent_facts(one))
+    about = text(captions.agent_facts(one, spaced_duration))
     title = f"Agent <b>{text(captions.agent_title(one))}</b> <small>{about}</small>"
     anchor = agent_anchor(one)
     yield f'<details class="agent" id="{anchor}"><summary>{title}</summary>\n'

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ctxdb.web.reading import Rows
 
 MOST_CHARACTERS = 300  # of a text in a cell
+FITS = 8  # columns that most screens show at once
 SHORT = 32  # characters that stay in one line
 NUMBERS: frozenset[str] = frozenset({"number", "money", "tokens", "bytes", "seconds", "share"})
 _UNITS: dict[str, Callable[[Any], str]] = {
@@ -77,10 +78,13 @@ def table(
     words: dict[str, str] | None = None,
     sort_url: Callable[[str], str] | None = None,
     leave_out: frozenset[str] = frozenset(),
+    is_money_first: bool = False,
 ) -> Table:
-    """Rows as a table. Columns of bookkeeping (detail) are left out if there are many."""
+    """Rows as a table. With `is_money_first`, costs come before the other numbers."""
     displays = dict(zip(rows.columns, rows.displays, strict=False))
     kept = [name for name in rows.columns if name not in leave_out]
+    if is_money_first and len(kept) > FITS:
+        kept = _money_first(kept, {name: _display(name, displays).kind for name in kept})
     columns = [
         Column(
             name,
@@ -93,6 +97,17 @@ def table(
     make = partial(cell, links=question.links, now=question.now)
     shown = [[make(one.name, one.kind, row[one.name]) for one in columns] for row in rows]
     return Table(columns, shown)
+
+
+def _money_first(names: list[str], kinds: dict[str, ColumnKind]) -> list[str]:
+    """The columns with costs at the place of the first number, where no screen cuts them off."""
+    at = next((n for n, name in enumerate(names) if kinds[name] in NUMBERS), 0)
+    rest = names[at:]
+    return [
+        *names[:at],
+        *(name for name in rest if kinds[name] == "money"),
+        *(name for name in rest if kinds[name] != "money"),
+    ]
 
 
 def _display(name: str, displays: dict[str, Display]) -> Display:

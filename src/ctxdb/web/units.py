@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from ctxdb.formatting import moment
+from ctxdb.formatting import moment, spaced_duration
 
 _UNITS = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 NOTHING = "\N{EN DASH}"  # shown where there is no value
@@ -50,20 +50,7 @@ def share(value: float | None) -> str:
 
 def duration(seconds: float | None) -> str:
     """28 ms, 0.8 s, 12 s, 2 m 05 s, 1 h 05 m, 2 d 03 h."""
-    if seconds is None or not 0 <= seconds < float("inf"):
-        return NOTHING
-    if 0 < seconds < 0.095:
-        return f"{max(round(seconds * 1000), 1)} ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} m"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02} h"
+    return NOTHING if seconds is None else spaced_duration(seconds) or NOTHING
 
 
 def hours(seconds: float | None) -> str:

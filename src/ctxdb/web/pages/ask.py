@@ -88,7 +88,9 @@ def page(question: Question) -> Page:
     params = {f"p_{key}": value for key, value in given.items() if value}
     others = {key: value for key, value in narrow.items() if value}
     values |= {
-        "table": table(question, rows, words=dict(file.columns), sort_url=sort_url),
+        "table": table(
+            question, rows, words=dict(file.columns), sort_url=sort_url, is_money_first=True
+        ),
         "chart": answer_chart(rows),
         "note": (statement.note if statement else "").replace("--since all", "Since: all"),
         "count": len(rows),

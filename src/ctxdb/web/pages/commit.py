@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 SHORTEST = 4  # characters of a commit
 
+# Columns that say little to a person who reads what led to a commit; SQL shows them.
+_BOOKKEEPING = frozenset({"turn_id", "title", "requests_unpriced"})
+
 
 def commit(question: Question) -> Page:
     """Show a commit by its hash, or the beginning of it."""
@@ -34,7 +37,7 @@ def commit(question: Question) -> Page:
         {
             "title": f"Commit {sha[:9]}",
             "commits": found,
-            "around": table(question, around),
+            "around": table(question, around, leave_out=_BOOKKEEPING),
             "sql": links.rows("commits", is_sha=f"{sha}%"),
             "around_sql": links.rows("around_commit", p_sha=sha),
         },
@@ -59,7 +62,7 @@ def pull_request(question: Question) -> Page:
         {
             "title": f"Pull request {number}",
             "prs": found,
-            "around": table(question, around),
+            "around": table(question, around, leave_out=_BOOKKEEPING),
             "sql": question.links.rows("pull_requests", is_pr_number=number, project=project),
             "around_sql": question.links.rows("around_pr", p_pr=number, project=project),
         },
