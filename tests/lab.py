@@ -34,6 +34,14 @@ def empty_database() -> bytes:
         return path.read_bytes()
 
 
+def put_empty_database(path: Path) -> None:
+    """Put a database without rows there, if there is none."""
+    if not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(empty_database())
+        path.chmod(0o600)
+
+
 class Lab:
     """One root, one database."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctxdb.archive.compression import NotDecompressed, zstd
+from lab import put_empty_database
 from world import RUN, Done, run_python, uuid_of
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def make_home(claude: Path, db: Path) -> Home:
         },
     ]
     write(claude / "history.jsonl", dump(typed))
-    db.parent.mkdir(parents=True, exist_ok=True)
+    put_empty_database(db)
     return Home(claude, db)
 
 

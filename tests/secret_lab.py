@@ -20,6 +20,7 @@ from ctxdb.privacy.secret_rules import RULES, Rule
 from ctxdb.progress import NullProgress
 from ctxdb.settings import DEFAULTS
 from ctxdb.verify import VerifyReport, verify
+from lab import put_empty_database
 
 LEAST = 8  # letters and digits in a row that make a word of a secret worth looking for
 BEGAN = "2026-08-24T10:00:"
@@ -68,6 +69,7 @@ class SecretLab:
 
     def sync(self, **settings: Any) -> SyncReport:
         self.root.mkdir(parents=True, exist_ok=True)
+        put_empty_database(self.db)
         return sync(self.config(**settings), progress=NullProgress())
 
     def verify(self, **settings: Any) -> VerifyReport:

@@ -32,7 +32,7 @@ from ctxdb.store.connection import open_writer
 from ctxdb.store.integrity import sessions_only_here
 from ctxdb.verify import verify
 from demo_db import demo_folder
-from lab import must_equal
+from lab import must_equal, put_empty_database
 from real_corpus import CORPUS, HAS_CORPUS
 from snapshot import content
 from thinning import thinned
@@ -90,6 +90,7 @@ class Laptop(NamedTuple):
 
     def sync(self) -> None:
         self.sit_down()
+        put_empty_database(self.db)
         report = sync(self.config, progress=NullProgress())
         assert report.problems == []
 
