@@ -90,7 +90,12 @@ class Laptop(NamedTuple):
 
     def sync(self) -> None:
         self.sit_down()
-        put_empty_database(self.db)
+        if not self.db.exists():
+            put_empty_database(self.db)
+            with closing(sqlite3.connect(self.db)) as conn, conn:
+                conn.execute(
+                    "UPDATE _meta SET value = hex(randomblob(16)) WHERE key = 'database id'"
+                )
         report = sync(self.config, progress=NullProgress())
         assert report.problems == []
 
