@@ -134,6 +134,7 @@ inspect: $(VENV)/.dev ## Ask the MCP server with the MCP inspector (needs npm)
 test-slow: $(VENV)/.dev $(VENV)/.datasette1 ## Run what `make test` leaves out because it takes minutes
 	$(BIN)/pytest -n auto --dist loadfile -m "slow and not crash"
 
+check: export CTXDB_TEST_EXAMPLES = 200
 check: test test-slow build inspect ## Everything that must hold before a release
 
 # What `make run` needs, and what the rest needs. The stamps are renewed when pyproject.toml changes.

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 # Two busy cores make any deadline a coin toss.
 # The same examples every time: a run says something of the change, not of the day.
-settings.register_profile("ctxdb", deadline=None, derandomize=True)
+EXAMPLES = int(os.environ.get("CTXDB_TEST_EXAMPLES", "40"))  # `make check` asks for more
+settings.register_profile("ctxdb", deadline=None, derandomize=True, max_examples=EXAMPLES)
 settings.load_profile("ctxdb")
 # Hypothesis also draws from the literals of the loaded modules, and which are loaded depends
 # on the tests that ran before.
