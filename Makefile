@@ -11,6 +11,9 @@ PYTHON = $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; d
 # The pages that cog makes from the code, and those that it checks.
 DOCS = README.md docs/cli.md docs/schema.md docs/queries.md docs/format.md docs/team.md
 
+# One more than there are cores: many tests wait for a daemon or a browser.
+PYTEST = $(BIN)/pytest -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help run test lint fmt bench bench-against bench-scale build crash soak newest docs crosscheck \
 	mutants inspect check docs-check release pictures site test-spark test-slow
@@ -22,7 +25,7 @@ run: $(VENV)/.run ## Read your transcripts and show what is there; a demo if you
 	@$(BIN)/python -m ctxdb.cli.first_run
 
 test: lint $(VENV)/.datasette1 ## Check everything: lint, then all tests but the longest
-	$(BIN)/pytest -n auto --dist loadfile -m "not crash and not slow and not spark"
+	$(PYTEST) -m "not crash and not slow and not spark"
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
 	$(BIN)/ruff check .
@@ -132,7 +135,7 @@ inspect: $(VENV)/.dev ## Ask the MCP server with the MCP inspector (needs npm)
 	$(INSPECT) --method tools/call --tool-name query --tool-arg sql='SELECT 1 + 1 AS two' | grep -q two
 
 test-slow: $(VENV)/.dev $(VENV)/.datasette1 ## Run what `make test` leaves out because it takes minutes
-	$(BIN)/pytest -n auto --dist loadfile -m "slow and not crash"
+	$(PYTEST) -m "slow and not crash"
 
 check: export CTXDB_TEST_EXAMPLES = 200
 check: test test-slow build inspect ## Everything that must hold before a release

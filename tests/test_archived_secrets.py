@@ -93,6 +93,7 @@ def command(lab: SecretLab, *words: str) -> Done:
     return run_python(RUN, "--db", lab.db, *words, env={**os.environ, "XDG_CONFIG_HOME": str(home)})
 
 
+@pytest.mark.slow
 def test_planted_secrets_of_every_rule_are_in_no_frame_and_in_no_file(lab: SecretLab) -> None:
     secrets = plant(lab)
     read(lab, archive=True)

@@ -209,7 +209,7 @@ def kill_loop(world: World, kills: int, seed: int) -> None:
 def test_case_1_killed_at_random_under_a_torn_writer_nothing_is_lost_or_doubled(
     world: World,
 ) -> None:
-    kill_loop(world, kills=25, seed=1)
+    kill_loop(world, kills=10, seed=1)
 
 
 @pytest.mark.crash
@@ -298,7 +298,7 @@ def cuts_of(world: World, count: int, seed: int) -> list[int]:
 def test_case_5_a_log_that_ends_anywhere_gives_rows_and_offsets_that_agree(
     unfinished: World,
 ) -> None:
-    torn_wal_sweep(unfinished, cuts_of(unfinished, 40, seed=5))
+    torn_wal_sweep(unfinished, cuts_of(unfinished, 24, seed=5))
 
 
 @pytest.mark.crash

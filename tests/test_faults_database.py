@@ -168,7 +168,7 @@ def test_case_57_without_the_lock_two_writers_still_store_every_line_once(world:
         writer.stdin = None
     chance = random.Random(57)
     number = 0
-    for _ in range(300):
+    for _ in range(150):
         some = range(number, number + chance.choice((1, 2, 9)))
         number = some.stop
         world.append(lines(*some), world.file(f"p/{chance.randrange(3)}.jsonl"))

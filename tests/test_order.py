@@ -36,7 +36,7 @@ Files = dict[str, bytes]
 Step = tuple[str, bytes]  # a file, and what is appended to it before the next sync
 
 # The same examples on every machine; `make crash` draws others, and many more.
-briefly = settings(max_examples=8, derandomize=True)
+briefly = settings(max_examples=5, derandomize=True)
 at_length = settings(max_examples=400)
 
 
