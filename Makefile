@@ -24,13 +24,23 @@ help: ## Show this help
 run: $(VENV)/.run ## Read your transcripts and show what is there; a demo if you have none
 	@$(BIN)/python -m ctxdb.cli.first_run
 
-test: lint $(VENV)/.datasette1 ## Check everything: lint, then all tests but the longest
+test: setup lint ## Check everything: lint, then all tests but the longest
 	$(PYTEST) -m "not crash and not slow and not spark"
 
+# Two things at once: on two cores this takes little more than half the time.
+.PHONY: setup lint-types lint-rest
+setup:
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev $(VENV)/.datasette1
+
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date
+	@$(MAKE) --no-print-directory -j2 lint-types lint-rest
+
+lint-types:
+	$(BIN)/mypy
+
+lint-rest:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/codespell
 	$(BIN)/cog --check --diff $(DOCS)
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
@@ -151,8 +161,8 @@ $(VENV)/.dev: pyproject.toml
 
 # The web pages are tested with both versions of Datasette. Without the second, its tests are skipped.
 $(VENV)/.datasette1: pyproject.toml
-	@[ -x $(VENV)/datasette1/bin/pip ] || $(BIN)/python -m venv $(VENV)/datasette1
-	@$(VENV)/datasette1/bin/pip install --quiet --disable-pip-version-check -e '.[serve]' \
+	@[ -x $(VENV)/datasette1/bin/pip ] || $(or $(PYTHON),$(BIN)/python) -m venv $(VENV)/datasette1
+	@$(VENV)/datasette1/bin/pip install --quiet --disable-pip-version-check --no-compile -e '.[serve]' \
 		'datasette>=1.0a41,<2'
 	@touch $@
 
@@ -170,4 +180,4 @@ venv:
 		[ -n "$(PYTHON)" ] || { echo "ctxdb needs Python 3.11 or later" >&2; exit 1; }; \
 		$(PYTHON) -m venv $(VENV); \
 	fi
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '$(INSTALL)'
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '$(INSTALL)'

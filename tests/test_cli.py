@@ -16,6 +16,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -95,10 +96,14 @@ class Result(NamedTuple):
     stderr: str
 
 
+get_command = cache(typer.main.get_command)
+
+
 def run(*args: str | Path) -> Result:
     """Run a command through main(), in this process."""
     with CliRunner().isolation() as (stdout, stderr, _), pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["ctxdb", *map(str, args)])
+        patch.setattr(typer.main, "get_command", get_command)  # typer makes it for each command
         with pytest.raises(SystemExit) as left:
             main.main()
         return Result(int(left.value.code or 0), text_of(stdout), text_of(stderr))

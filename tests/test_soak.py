@@ -26,7 +26,7 @@ import pytest
 from live_lab import PATIENCE, Live, count, session, until
 from world import World, line, uuid_of
 
-SECONDS = float(os.environ.get("SOAK_SECONDS", "3"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "1.5"))
 WRITERS = 20
 
 
