@@ -29,7 +29,7 @@ test: setup lint ## Check everything: lint, then all tests but the longest
 
 # Two things at once: on two cores this takes little more than half the time.
 .PHONY: setup lint-types lint-rest
-setup:
+setup: ## Make .venv with all that tests need
 	@$(MAKE) --no-print-directory -j2 $(VENV)/.dev $(VENV)/.datasette1
 
 lint: $(VENV)/.dev ## Check style, types, spelling and that the docs are up to date

@@ -19,6 +19,7 @@ from ctxdb.cli import main
 from ctxdb.query import present
 from demo_db import demo_folder
 from doc_blocks import PAGES, SHELL, Block, blocks_of
+from thinning import thinned
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 RUN = [block for block in BLOCKS if not block.is_generated and not block.not_run]
@@ -94,7 +95,9 @@ def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     return 0
 
 
-@pytest.mark.parametrize("page", sorted({block.page for block in RUN if block.language in SHELL}))
+@pytest.mark.parametrize(
+    "page", thinned(sorted({block.page for block in RUN if block.language in SHELL}), 2)
+)
 def test_the_commands_of_the_page_work(
     page: str, own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

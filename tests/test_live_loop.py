@@ -396,7 +396,7 @@ def test_case_83_catching_up_reads_each_byte_once(
         has(world, 800)
     assert len(recorder.slices) >= 4
     # A line at the end of a block is read twice, and the marks of each slice are small.
-    assert sum(sizes) < 1.2 * total
+    assert sum(sizes) < 1.5 * total
 
 
 def test_a_half_read_file_that_is_edited_is_read_again(

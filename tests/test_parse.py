@@ -388,7 +388,7 @@ print(type(result).__name__, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 @pytest.mark.parametrize("full", [True, False], ids=["16 MiB", "just light enough"])
 @pytest.mark.parametrize(
     ("body", "weight"),
-    thinned([(b"[],", 136), (b"{},", 304), (b'"abc",', 72), (b'{"a":1},', 304), (b"1.5,", 72)], 2),
+    thinned([(b"[],", 136), (b"{},", 304), (b'"abc",', 72), (b'{"a":1},', 304), (b"1.5,", 72)], 5),
 )
 def test_a_line_of_millions_of_values_does_not_fill_memory(
     body: bytes, weight: int, full: bool
