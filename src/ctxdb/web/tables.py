@@ -117,7 +117,7 @@ def _display(name: str, displays: dict[str, Display]) -> Display:
 def cell(name: str, kind: ColumnKind, value: Any, *, links: Links, now: Any) -> Cell:
     """A value by its kind."""
     if value is None:
-        return Cell(Markup(""), kind in NUMBERS)
+        return Cell(Markup(""), kind in NUMBERS, is_short=True)
     if isinstance(value, bytes):
         return Cell(Markup("{} bytes").format(len(value)))
     if kind in NUMBERS and isinstance(value, int | float):
