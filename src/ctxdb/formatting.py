@@ -88,14 +88,7 @@ def duration(seconds: float) -> str:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 10:
         return f"{seconds:.1f}s" if seconds != int(seconds) else f"{int(seconds)}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m {whole % 60:02}s"
-    if whole < 86400:
-        return f"{whole // 3600}h {whole % 3600 // 60:02}m"
-    return f"{whole // 86400}d {whole % 86400 // 3600:02}h"
+    return _two_units(round(seconds), "")
 
 
 def spaced_duration(seconds: float) -> str:
@@ -106,14 +99,18 @@ def spaced_duration(seconds: float) -> str:
         return f"{max(round(seconds * 1000), 1)} ms"
     if seconds < 9.95:
         return f"{seconds:.1f} s".replace(".0 s", " s")
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} m {whole % 60:02} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} m"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02} h"
+    return _two_units(round(seconds), " ")
+
+
+def _two_units(seconds: int, gap: str) -> str:
+    """The two largest units of ten seconds or more, with a gap before each unit."""
+    if seconds < 60:
+        return f"{seconds}{gap}s"
+    if seconds < 3600:
+        return f"{seconds // 60}{gap}m {seconds % 60:02}{gap}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}{gap}h {seconds % 3600 // 60:02}{gap}m"
+    return f"{seconds // 86400}{gap}d {seconds % 86400 // 3600:02}{gap}h"
 
 
 def counted(count: int, what: str) -> str:
