@@ -1,7 +1,7 @@
 """Reading ahead in processes of their own, while the first one writes.
 
-Two of them read, each its own sessions: on two cores the three processes leave no core idle,
-whichever of reading and writing is slower at the moment; with more cores, the writing never waits.
+Writing takes longer than reading, so on two cores one process reads: with two of them the writing
+would wait for a core. With more cores two read, each its own sessions, and the writing never waits.
 
 From each reader files come in the order they were asked for.
 """
@@ -27,7 +27,7 @@ from ctxdb.rules.chunk import Chunk, unpack_chunk
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-READERS = 2
+READERS = 2 if (os.cpu_count() or 1) > 2 else 1
 AHEAD_BYTES = 8 << 20  # of rows, from each reader, before they are asked for
 NICE = 5  # where there are two cores, one is for the writing whenever it has something to do
 
