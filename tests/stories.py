@@ -424,8 +424,8 @@ def sdk_fork(t: Transcript) -> Transcript:
     """forkSession() of the SDK: other uuids and another session, and not a word about it."""
     new = fork(t, says_so=False, renew=True)
     for n, entry in enumerate(new.entries):
-        if "uuid" in entry:
-            entry["timestamp"] = t.world.now() if n % 2 else entry["timestamp"]
+        if "uuid" in entry and "timestamp" in entry and n % 2:
+            entry["timestamp"] = t.world.now()
     return new
 
 

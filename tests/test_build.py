@@ -32,6 +32,12 @@ from world import RUN, stalled
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 
 
+@pytest.fixture(autouse=True)
+def two_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with more than two cores."""
+    monkeypatch.setattr(workers, "READERS", 2)
+
+
 @pytest.fixture
 def one(monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
     """The demo's transcripts, and no database."""
