@@ -54,6 +54,10 @@ def test_a_project_loses_the_name_that_a_forgotten_session_gave_it() -> None:
     check_recipe([("copy", 0, ["glued"]), ("fork", 0, ["worktree"])], 1)
 
 
+def test_lines_without_a_row_go_with_a_session_of_copies_under_other_uuids() -> None:
+    check_recipe([("copy", 0, ["agent"]), ("fork_renewed", 0, [])], 0)
+
+
 @pytest.mark.crash
 @given(recipes(), st.integers(0, 7))
 @settings(max_examples=300)

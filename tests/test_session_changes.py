@@ -120,6 +120,12 @@ def test_every_session_that_a_sync_changes_is_stamped(recipe: Recipe, data: st.D
     grow(files, draw_steps(files, data))
 
 
+def test_a_session_is_stamped_whose_snapshots_get_their_turn_from_another_session() -> None:
+    files = build([("copy", 0, ["named_snapshots"]), ("sdk_fork", 0, [])]).contents()
+    first, fork = transcripts(files)
+    grow(files, [(fork, files[fork]), (first, files[first])])
+
+
 @pytest.mark.crash
 @pytest.mark.timeout(3600)
 @settings(max_examples=600)

@@ -42,9 +42,15 @@ _FROM_FILES = (
     "  AND f.id IN (SELECT id FROM gone_files WHERE comes_back))"
 )
 _DELETIONS = (
-    # Lines that are no messages name their parents: chains that end at a message that goes.
+    # Lines that are no messages name their parents: chains that end at a message that goes, or at
+    # a copy whose uuid no other file has.
     (
         "WITH RECURSIVE chain(uuid) AS (SELECT uuid FROM gone_messages WHERE uuid IS NOT NULL"
+        " UNION SELECT c.uuid FROM gone_files f CROSS JOIN message_copies c"
+        "  ON c.source_file_id = f.id WHERE c.uuid IS NOT NULL"
+        "  AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.uuid = c.uuid)"
+        "  AND NOT EXISTS (SELECT 1 FROM message_copies o WHERE o.uuid = c.uuid"
+        "   AND o.source_file_id NOT IN (SELECT id FROM gone_files))"
         " UNION SELECT s.uuid FROM chain c JOIN _skipped_parents s ON s.ancestor = c.uuid)"
         " DELETE FROM _skipped_parents WHERE uuid IN (SELECT uuid FROM chain)"
     ),

@@ -116,7 +116,9 @@ class Batch:
         self.named = came.union(self.parents.skipped, events.leaves)
         self._finish(self.parents.waiting_for(came))
         moved = self.touched.renumber if self.touched.turns_of_files else set()
-        snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
+        self.touched.changed |= snapshots.give_turns(
+            self.conn, came, self.touched.snapshots, moved
+        )
         stamp(self.conn, self._changed(chunks))
         source_files.move_offsets(self.conn, chunks, self.now)
         return bool(self.touched.turns_of_files)
@@ -290,12 +292,9 @@ class Batch:
         self.parents.write(filled, stored.replaced, found)
         turns.find_again(conn, touched)
         settle_caveats(conn, touched)
-        touched.sessions.update(
-            named_by_agents(conn, {session_id for session_id, _ in touched.agents})
-        )
         pair_again(conn, stored.calls, touched)
         choose_first(conn, stored.calls, self.read_again, touched)
-        agents.refresh(conn, touched)
+        touched.sessions.update(named_by_agents(conn, agents.refresh(conn, touched)))
         touched.changed |= requests.recompute(conn, touched.requests)
         for session_id in sorted(touched.renumber):
             turns.renumber(conn, session_id)

@@ -47,15 +47,21 @@ def agents_of_calls(conn: sqlite3.Connection, touched: Touched) -> None:
     touched.calls.clear()
 
 
-def refresh(conn: sqlite3.Connection, touched: Touched) -> None:
-    """Derive the touched agents again; a change of turn goes down to the agents they started."""
+def refresh(conn: sqlite3.Connection, touched: Touched) -> set[str]:
+    """Derive the touched agents again; return their sessions.
+
+    A change of turn goes down to the agents that they started.
+    """
+    sessions: set[str] = set()
     for _ in range(20):  # agents start agents a few levels deep; a loop in damaged data must end
         agents_of_calls(conn, touched)
         if not touched.agents:
-            return
+            break
         batch, touched.agents = sorted(touched.agents), set()
         for session_id, agent_id in batch:
+            sessions.add(session_id)
             _refresh_one(conn, session_id, agent_id, touched)
+    return sessions
 
 
 _UPSERT = f"{insert_sql(Agent)} ON CONFLICT (session_id, agent_id) DO UPDATE SET " + ", ".join(

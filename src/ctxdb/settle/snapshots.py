@@ -50,13 +50,13 @@ _TOUCH = (
     " AND f.snapshot_version = n.version AND f.operation = 'snapshot'"
 )
 _OF_MESSAGES = (
-    "SELECT f.id FROM j CROSS JOIN _snapshot_messages n ON n.message_uuid = j.value" + _TOUCH
+    "SELECT f.id, f.session_id FROM j CROSS JOIN _snapshot_messages n ON n.message_uuid = j.value" + _TOUCH
 )
 _OF_SESSIONS = (
-    "SELECT f.id FROM j CROSS JOIN _snapshot_messages n ON n.session_id = j.value" + _TOUCH
+    "SELECT f.id, f.session_id FROM j CROSS JOIN _snapshot_messages n ON n.session_id = j.value" + _TOUCH
 )
 _OF_MOVED = (
-    "SELECT f.id FROM j CROSS JOIN messages m ON m.session_id = j.value"
+    "SELECT f.id, f.session_id FROM j CROSS JOIN messages m ON m.session_id = j.value"
     " CROSS JOIN _snapshot_messages n ON n.message_uuid = m.uuid" + _TOUCH
 )
 _Key = tuple[str, str, int]
@@ -106,22 +106,24 @@ def _earlier(one: str | None, other: str | None) -> str | None:
 
 def give_turns(
     conn: sqlite3.Connection, came: Iterable[str], sessions: set[str], moved: set[str]
-) -> None:
+) -> set[str]:
     """Snapshots belong to the turn of the message that they name, once it is there.
 
     `came` are uuids of messages that have come, `sessions` have new snapshots, and in `moved`
-    sessions messages may have other turns than before.
+    sessions messages may have other turns than before. Returns the sessions of the snapshots that
+    were looked at: a snapshot can name a message of another session.
     """
     (is_used,) = conn.execute("SELECT EXISTS (SELECT 1 FROM _snapshot_messages)").fetchone()
     if not is_used:
-        return
-    found = {row_id for (row_id,) in look_up(conn, came, _OF_MESSAGES)}
-    found.update(row_id for (row_id,) in look_up(conn, sessions | moved, _OF_SESSIONS))
-    found.update(row_id for (row_id,) in look_up(conn, moved, _OF_MOVED))
+        return set()
+    found = dict(look_up(conn, came, _OF_MESSAGES))
+    found.update(look_up(conn, sessions | moved, _OF_SESSIONS))
+    found.update(look_up(conn, moved, _OF_MOVED))
     conn.executemany(
         f"UPDATE files_touched SET turn_id = {_TURN} WHERE id = ? AND turn_id IS NOT {_TURN}",
         [(row_id,) for row_id in sorted(found)],
     )
+    return set(found.values())
 
 
 def rewrite_snapshots(conn: sqlite3.Connection, session_id: str, project: Project | None) -> None:
