@@ -32,6 +32,7 @@ from hypothesis.stateful import (
 
 from builder import OTHER_PROJECT, PROJECT, Json, Transcript, World, dumps, text, thinking, tool_use
 from ctxdb.files.identity import HEAD_BYTES
+from ctxdb.ingest import run as ingest
 from lab import Lab
 from world import SMALL_BATCHES, run_python
 
@@ -442,6 +443,32 @@ def test_a_deleted_transcript_that_comes_back_is_not_deleted(tmp_path: Path) -> 
     (tmp_path / "away").rename(path)
     assert one.sync().lines_read == 0
     assert one.rows("SELECT source_deleted_at IS NULL FROM sessions") == [(1,)]
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_what_a_sync_that_was_killed_at_its_end_left_is_done_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_back: bool
+) -> None:
+    one = Lab(tmp_path)
+    session = World().session()
+    session.prompt("first")
+    path = one.put(session.path, session.data)
+    one.sync()
+    path.rename(tmp_path / "away")
+    if is_back:
+        one.sync()
+        (tmp_path / "away").rename(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest, "finish", stop)
+        with pytest.raises(KeyboardInterrupt):
+            one.sync()
+    assert one.sync().lines_read == 0
+    assert one.rows("SELECT source_deleted_at IS NULL FROM sessions") == [(int(is_back),)]
+    one.must_verify()
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_the_queue_of_a_rewritten_file_begins_its_turns_once(tmp_path: Path) -> None:

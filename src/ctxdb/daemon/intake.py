@@ -30,6 +30,7 @@ from ctxdb.files.walk import Scan
 from ctxdb.ingest.erase_forgotten import erase_forgotten, is_unfinished
 from ctxdb.ingest.plan import utc_now
 from ctxdb.store.file_stats import load_stats
+from ctxdb.store.source_files import has_unmarked_sessions
 
 if TYPE_CHECKING:
     from ctxdb.archive.add import Added
@@ -201,7 +202,9 @@ class Intake:
         self.database.note()
         self.found = None
         self.has_looked = True
-        self.unsettled = self.unsettled or part.changes.are_any
+        self.unsettled = (
+            self.unsettled or part.changes.are_any or has_unmarked_sessions(self.database.conn)
+        )
         self.queue.add_backlog(files, time.monotonic())
         self._try_later(part)
         for path, why in found.unreadable:

@@ -116,9 +116,7 @@ class Batch:
         self.named = came.union(self.parents.skipped, events.leaves)
         self._finish(self.parents.waiting_for(came))
         moved = self.touched.renumber if self.touched.turns_of_files else set()
-        self.touched.changed |= snapshots.give_turns(
-            self.conn, came, self.touched.snapshots, moved
-        )
+        self.touched.changed |= snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
         stamp(self.conn, self._changed(chunks))
         source_files.move_offsets(self.conn, chunks, self.now)
         return bool(self.touched.turns_of_files)

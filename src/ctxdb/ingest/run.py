@@ -98,7 +98,7 @@ def read_found_files(
     work = changes.find(found)
     progress.start(sum(one.unread for one in work), "Reading transcripts")
     FileLoop(conn, report, now, policy, progress, reading).read(work)
-    if changes.are_any:
+    if changes.are_any or source_files.has_unmarked_sessions(conn):
         finish(conn, now)
     report.seconds = round(time.monotonic() - began, 3)
     return report

@@ -50,10 +50,12 @@ _TOUCH = (
     " AND f.snapshot_version = n.version AND f.operation = 'snapshot'"
 )
 _OF_MESSAGES = (
-    "SELECT f.id, f.session_id FROM j CROSS JOIN _snapshot_messages n ON n.message_uuid = j.value" + _TOUCH
+    "SELECT f.id, f.session_id FROM j CROSS JOIN _snapshot_messages n ON n.message_uuid = j.value"
+    + _TOUCH
 )
 _OF_SESSIONS = (
-    "SELECT f.id, f.session_id FROM j CROSS JOIN _snapshot_messages n ON n.session_id = j.value" + _TOUCH
+    "SELECT f.id, f.session_id FROM j CROSS JOIN _snapshot_messages n ON n.session_id = j.value"
+    + _TOUCH
 )
 _OF_MOVED = (
     "SELECT f.id, f.session_id FROM j CROSS JOIN messages m ON m.session_id = j.value"

@@ -16,7 +16,7 @@ from ctxdb.files.walk import FoundFile, numbers_of, pack, store_path, unpack
 from ctxdb.rows import SourceFile
 from ctxdb.store.changes import stamp
 from ctxdb.store.insert import insert, last_id
-from ctxdb.store.lookup import look_up
+from ctxdb.store.lookup import first_column, look_up
 
 if TYPE_CHECKING:
     from ctxdb.rules.chunk import Chunk
@@ -213,23 +213,40 @@ def note_missing(conn: sqlite3.Connection, files: list[SourceFile], now: str) ->
         )
 
 
+_GONE = (
+    "SELECT s.id FROM sessions s INDEXED BY sessions_present WHERE s.source_deleted_at IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = s.id"
+    "  AND f.agent_id IS NULL AND f.missing_since IS NULL)"
+    " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = s.id"
+    "  AND f.agent_id IS NULL AND f.missing_since IS NOT NULL)"
+)
+_BACK = (
+    "SELECT s.id FROM source_files f INDEXED BY source_files_present"
+    " CROSS JOIN sessions s ON s.id = f.session_id AND s.source_deleted_at IS NOT NULL"
+    " WHERE f.agent_id IS NULL AND f.missing_since IS NULL"
+    " AND NOT EXISTS (SELECT 1 FROM sessions p INDEXED BY sessions_present"
+    "  WHERE p.id = f.session_id AND p.source_deleted_at IS NULL)"
+)
+
+
+def has_unmarked_sessions(conn: sqlite3.Connection) -> bool:
+    """True if a sync ended early, so that sessions are not marked as `mark_deleted_sessions` does.
+
+    The two queries read nothing but indexes as long as there is no such session.
+    """
+    (found,) = conn.execute(f"SELECT EXISTS ({_GONE}) OR EXISTS ({_BACK})").fetchone()
+    return bool(found)
+
+
 def mark_deleted_sessions(conn: sqlite3.Connection, now: str) -> None:
     """A session is deleted when no main transcript of it is left; one that comes back is not."""
-    deleted = conn.execute(
-        "UPDATE sessions INDEXED BY sessions_present SET source_deleted_at = ?"
-        " WHERE source_deleted_at IS NULL"
-        " AND NOT EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
-        "  AND f.agent_id IS NULL AND f.missing_since IS NULL)"
-        " AND EXISTS (SELECT 1 FROM source_files f WHERE f.session_id = sessions.id"
-        "  AND f.agent_id IS NULL AND f.missing_since IS NOT NULL) RETURNING id",
-        (now,),
-    ).fetchall()
-    back = conn.execute(
-        "UPDATE sessions SET source_deleted_at = NULL WHERE source_deleted_at IS NOT NULL"
-        " AND id IN (SELECT session_id FROM source_files INDEXED BY source_files_present"
-        "  WHERE agent_id IS NULL AND missing_since IS NULL) RETURNING id"
-    ).fetchall()
-    stamp(conn, [session_id for (session_id,) in (*deleted, *back)])
+    gone = first_column(conn.execute(_GONE))
+    back = first_column(conn.execute(_BACK))
+    conn.executemany(
+        "UPDATE sessions SET source_deleted_at = ? WHERE id = ?",
+        [(now, session_id) for session_id in gone] + [(None, session_id) for session_id in back],
+    )
+    stamp(conn, [*gone, *back])
 
 
 # -- what a batch does to files -------------------------------------------------------------------
