@@ -129,6 +129,28 @@ def test_how_much_growth_falls_into_syncs_does_not_matter(
     check_splits(recipe, data)
 
 
+def test_an_agent_goes_whose_messages_turn_out_to_be_copies() -> None:
+    files = build([("copy", 0, ["side"]), ("elsewhere", 0, []), ("fork_twice", 0, [])]).contents()
+    second_fork, fork, first = transcripts(files)
+    lines = files[fork].splitlines(keepends=True)
+    steps = [
+        (first, files[first]),
+        (fork, lines[0]),
+        (second_fork, files[second_fork]),
+        (fork, b"".join(lines[1:])),
+    ]
+    must_come_out_equal(files, steps)
+
+
+def test_the_last_slug_of_a_session_holds_however_its_lines_are_read() -> None:
+    recipe: Recipe = [("copy", 0, ["advised", "described"]), ("fork", 0, ["described"])]
+    files = build(recipe).contents()
+    slugs = {row["id"][:8]: row["slug"] for row in map(eval, at_once(files)["sessions"])}
+    assert slugs == {"2e2ac0ea": "owl-11", "9e3779b1": "owl-7"}
+    lines = [(name, line) for name in transcripts(files) for line in files[name].splitlines(True)]
+    must_come_out_equal(files, lines)
+
+
 # -- (c) reading again -------------------------------------------------------------------------
 
 

@@ -126,6 +126,24 @@ def test_a_session_is_stamped_whose_snapshots_get_their_turn_from_another_sessio
     grow(files, [(fork, files[fork]), (first, files[first])])
 
 
+def test_a_session_is_stamped_that_loses_a_result_to_another_session() -> None:
+    recipe: Recipe = [
+        ("copy", 0, ["advised", "beside"]),
+        ("resume", 0, []),
+        ("fork_twice", 0, []),
+    ]
+    files = build(recipe).contents()
+    first, second_fork, resumed, fork = (
+        transcript_of(files, of) for of in ("9e3779b1", "4540215f", "2e2ac0ea", "cc623a9b")
+    )
+    grow(files, [(name, files[name]) for name in (resumed, second_fork, first, fork)])
+
+
+def transcript_of(files: dict[str, bytes], session: str) -> str:
+    (name,) = (name for name in transcripts(files) if f"/{session}" in name)
+    return name
+
+
 @pytest.mark.crash
 @pytest.mark.timeout(3600)
 @settings(max_examples=600)

@@ -13,9 +13,8 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from ctxdb.claude.names import is_unique_id
-from ctxdb.rows import Message, SourceFile
+from ctxdb.rows import Message, SessionFile, SourceFile
 from ctxdb.rules.chunk import Chunk
-from ctxdb.rules.seen import sessions_seen
 from ctxdb.settle import agent_facts, agents, requests, session_files, sessions, snapshots, turns
 from ctxdb.settle.beside import refresh_beside
 from ctxdb.settle.caveats import settle_caveats
@@ -271,12 +270,20 @@ class Batch:
         self.messages.insert_parts(message)
         turns.replace_turn(self.conn, message)
         self.touched.turns_of_files.add(message.source_file_id)
-        seen = sessions_seen([message])
-        for row in seen:
-            row.source_file_id = message.source_file_id
-        session_files.see(self.conn, seen, self.touched)
+        self._see_again(message)
         moment = (message.session_id, message.timestamp)
         repeats.replays.add(moment, message.block_keys, message.id)
+
+    def _see_again(self, message: Message) -> None:
+        """What the file says of the session, now that it owns this line.
+
+        What any line says was noted when the line was read. Lines after it may say otherwise.
+        """
+        if message.session_id is not None:
+            row = SessionFile(message.session_id, message.source_file_id)
+            row.first_at = row.last_at = message.timestamp
+            session_files.see(self.conn, [row], self.touched)
+            session_files.recount_file(self.conn, message.session_id, message.source_file_id)
 
     def _finish(self, found: list[tuple[int, str]]) -> None:
         """Derive again what the batch has touched, from the lines up to the sessions.

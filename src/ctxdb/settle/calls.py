@@ -215,6 +215,8 @@ class StoredCalls:
 
     def fill_result(self, tool: ToolUse, result: ToolUse) -> None:
         """The row's result is this one."""
+        self.touched.changed.add(tool.session_id)
+        self.note_lists([tool])
         fill_result(tool, result)
         self.change(tool)
 

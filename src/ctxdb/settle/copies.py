@@ -306,6 +306,8 @@ class Copies:
         agent_facts.drop_facts(self.conn, drop, self.touched, successor)
         if owner.turn_id is not None:
             self.touched.turns.add(owner.turn_id)
+        if owner.session_id is not None and owner.agent_id is not None:
+            self.touched.agents.add((owner.session_id, owner.agent_id))
         for table in ("turns", "files_touched", "_orphans", "_message_lines"):
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
