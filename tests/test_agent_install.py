@@ -15,6 +15,7 @@ import pytest
 from ctxdb import __version__
 from ctxdb.agent.install import MARK, PLUGIN, SERVER, SKILL, STATUS_LINE
 from demo_db import demo_folder
+from thinning import thinned
 
 RUN = "from ctxdb.cli.main import main; main()"
 
@@ -130,7 +131,7 @@ def commands() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("command", commands())
+@pytest.mark.parametrize("command", thinned(commands(), 3))
 def test_every_example_in_the_skill_runs(command: str) -> None:
     values = {"WORDS": "tide", "ID": "last", "PATH": "README.md"}
     words = [values.get(word, word) for word in shlex.split(command)]

@@ -97,6 +97,7 @@ class Result(NamedTuple):
 
 
 get_command = cache(typer.main.get_command)
+parsing_command = cache(get_command.__wrapped__)  # parsing without -h would change the other
 
 
 def run(*args: str | Path) -> Result:
@@ -136,7 +137,7 @@ def test_the_commands_in_examples_parse(command: str) -> None:
             continue
         words = join_pairs(cli.with_default_command(shlex.split(line)[1:]), cli.PAIR_FLAGS)
         words = words[2:] if words[0] == "--db" else words
-        found: Any = typer.main.get_command(typer_app.app)
+        found: Any = parsing_command(typer_app.app)
         while hasattr(found, "commands"):
             found = found.commands[words.pop(0)]
         context = found.make_context(
@@ -409,7 +410,7 @@ GONE = [
 
 @pytest.mark.parametrize("stream", GONE)
 @pytest.mark.parametrize(
-    "words", thinned(["path", "query --list", "--help", "status", "daemon status"], 2)
+    "words", thinned(["query --list", "path", "--help", "status", "daemon status"], 5)
 )
 def test_output_that_cannot_be_written_is_a_failure_in_one_line(words: str, stream: str) -> None:
     out = gone(stream)
@@ -479,16 +480,19 @@ def test_closed_streams_are_nobodys_business(filled: Path, closed: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "code"),
-    [
-        *((f"$C {command} $'\\xff'", 2) for command in ("search", "show", "export", "query")),
-        ("$C query \"SELECT '\"$'\\xff'\"'\"", 2),
-        ("$C prices remove $'\\xff'", 2),
-        ("CTXDB_DB=/ $C sync", 2),
-        ("CTXDB_DB=/ $C status", 2),
-        ("mkdir -p .config/ctxdb; printf 'db = \"a\\\\u0000b\"' > $CONFIG; $C path", 2),
-        ("mkdir -p .config/ctxdb; mkfifo $CONFIG; $C path", 1),
-        ("mkdir x; cd x; rmdir ../x; $C --db y.db path", 2),
-    ],
+    thinned(
+        [
+            *((f"$C {command} $'\\xff'", 2) for command in ("search", "show", "export", "query")),
+            ("$C query \"SELECT '\"$'\\xff'\"'\"", 2),
+            ("$C prices remove $'\\xff'", 2),
+            ("CTXDB_DB=/ $C sync", 2),
+            ("CTXDB_DB=/ $C status", 2),
+            ("mkdir -p .config/ctxdb; printf 'db = \"a\\\\u0000b\"' > $CONFIG; $C path", 2),
+            ("mkdir -p .config/ctxdb; mkfifo $CONFIG; $C path", 1),
+            ("mkdir x; cd x; rmdir ../x; $C --db y.db path", 2),
+        ],
+        2,
+    ),
 )
 def test_what_cannot_be_is_said_in_one_line(filled: Path, words: str, code: int) -> None:
     done = ctxdb(filled, words, cwd=filled)

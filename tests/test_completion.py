@@ -15,6 +15,7 @@ import pytest
 from ctxdb.query.complete import harmless
 from ctxdb.store import sql_files
 from hostile import HOSTILE
+from thinning import thinned
 from world import run_python
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def test_a_shell_that_completes_runs_nothing_of_a_title(
     assert [path.name for path in folder.iterdir()] == ["completion"]
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", thinned(["bash", "zsh", "fish"], 3))
 @pytest.mark.parametrize(
     ("words", "offered", "not_offered"),
     [

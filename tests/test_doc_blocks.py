@@ -96,7 +96,7 @@ def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize(
-    "page", thinned(sorted({block.page for block in RUN if block.language in SHELL}), 2)
+    "page", thinned(sorted({block.page for block in RUN if block.language in SHELL}), 3)
 )
 def test_the_commands_of_the_page_work(
     page: str, own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

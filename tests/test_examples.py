@@ -16,6 +16,7 @@ from ctxdb.cli import COMMANDS, load, main
 from ctxdb.query import present
 from ctxdb.store import sql_files
 from demo_db import demo_folder
+from thinning import thinned
 
 # They go on until they are stopped, or change the machine; their own tests run them.
 APART = (
@@ -117,7 +118,7 @@ def made_for(example: str, place: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "example", [e for e in EXAMPLES if is_plain(e) and command_of(e) not in APART]
+    "example", thinned([e for e in EXAMPLES if is_plain(e) and command_of(e) not in APART], 4)
 )
 def test_the_example_works(
     example: str,

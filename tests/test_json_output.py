@@ -36,7 +36,7 @@ def check(name: str, value: Any) -> None:
     assert errors == []
 
 
-COMMANDS = [
+COMMANDS: list[tuple[str, list[str]]] = [
     ("sync", ["sync", "--root", "ROOT"]),
     ("query", ["query", "sessions_overview", "--since", "all", "--no-sync"]),
     ("query", ["query", "SELECT 1 AS a, x'00' AS b, NULL AS c", "--no-sync"]),
@@ -60,7 +60,18 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "words"), COMMANDS, ids=lambda value: str(value)[:40])
+def once_per_schema() -> list[Any]:
+    """The first command of each schema for `make test`; the others are slow."""
+    found: list[Any] = []
+    seen: set[str] = set()
+    for schema, words in COMMANDS:
+        marks = [pytest.mark.slow] if schema in seen else []
+        found.append(pytest.param(schema, words, marks=marks))
+        seen.add(schema)
+    return found
+
+
+@pytest.mark.parametrize(("schema", "words"), once_per_schema(), ids=lambda value: str(value)[:40])
 def test_the_output_has_the_documented_shape(db: Path, schema: str, words: list[str]) -> None:
     root = str(demo_folder() / "projects")
     done = run(db, *(root if word == "ROOT" else word for word in words), "--json")
