@@ -320,7 +320,7 @@ def must_survive(ill: Ill, sql: str, *commands: tuple[str, ...]) -> None:
             assert done.stderr.strip(), words
 
 
-@pytest.mark.parametrize("what", thinned(EVERYWHERE, 3))
+@pytest.mark.parametrize("what", thinned(EVERYWHERE, 5))
 def test_case_80_an_edited_value_gives_an_answer_or_one_line(ill: Ill, what: str) -> None:
     """Two commands for each edit, every command for some edit."""
     n = [*EVERYWHERE].index(what)

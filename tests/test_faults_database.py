@@ -271,10 +271,13 @@ def test_case_61_a_deleted_message_stays_deleted_and_its_neighbours_stay(world: 
 
 @pytest.mark.parametrize(
     ("table", "how"),
-    [
-        *(("messages", how) for how in ("touch", "chmod", "link", "rename")),
-        *((table, "touch") for table in ("tool_uses", "events", "usage", "turns")),
-    ],
+    thinned(
+        [
+            *(("messages", how) for how in ("touch", "chmod", "link", "rename")),
+            *((table, "touch") for table in ("tool_uses", "events", "usage", "turns")),
+        ],
+        3,
+    ),
 )
 def test_case_61_rows_deleted_by_hand_stay_deleted_when_the_file_is_only_touched(
     world: World, table: str, how: str
@@ -656,7 +659,7 @@ def test_case_69_steps_of_other_programs_in_the_same_table_do_not_matter(world: 
     world.settled([0])
 
 
-@pytest.mark.parametrize("statement", ["1", "2", "30", "60", "100"])
+@pytest.mark.parametrize("statement", thinned(["1", "2", "30", "60", "100"], 2))
 def test_case_70_a_first_sync_killed_midway_through_its_schema_leaves_nothing(
     world: World, statement: str
 ) -> None:
@@ -996,7 +999,7 @@ def check_full_text(world: World) -> None:
             conn.execute(f"INSERT INTO {name}({name}, rank) VALUES ('integrity-check', 1)")
 
 
-@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("index", thinned(INDEXES, 2))
 def test_case_75_a_damaged_full_text_index_is_noticed_and_a_rebuild_repairs_it(
     world: World, index: str
 ) -> None:
