@@ -487,7 +487,7 @@ def test_what_cannot_be_merged_is_refused_in_one_line(desk: Desk, how: str) -> N
     assert sorted(one.name for one in desk.folder.iterdir()) == beside_it
 
 
-@pytest.mark.parametrize("kill", thinned([1, 2, 3, 4, 5, 6], 3))
+@pytest.mark.parametrize("kill", thinned([4, 1, 2, 3, 5, 6], 6))
 def test_a_killed_merge_is_completed_by_the_next(desk: Desk, kill: int) -> None:
     files = demo_files()
     first, second = split(files)

@@ -35,8 +35,17 @@ def _files(*, through_progress: bool) -> tuple[str, dict[str, bytes]]:
     return asked.session, world.contents()
 
 
-@pytest.mark.parametrize("few", [0, storing.FEW_UUIDS], ids=["all summaries", "by their uuids"])
-@pytest.mark.parametrize("through_progress", [False, True], ids=["entry", "skipped line"])
+@pytest.mark.parametrize(
+    ("few", "through_progress"),
+    [
+        pytest.param(0, True, id="all summaries, skipped line"),
+        pytest.param(storing.FEW_UUIDS, False, id="by their uuids, entry"),
+        pytest.param(0, False, id="all summaries, entry", marks=pytest.mark.slow),
+        pytest.param(
+            storing.FEW_UUIDS, True, id="by their uuids, skipped line", marks=pytest.mark.slow
+        ),
+    ],
+)
 def test_a_summary_finds_its_session_in_whatever_order_lines_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, through_progress: bool
 ) -> None:

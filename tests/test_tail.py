@@ -290,6 +290,8 @@ print(json.dumps([lines, oversize, offset, grown]))
 """
 
 
+# test_case_16_a_line_of_200_mb_is_passed_over_in_less_than_150_mb_of_memory covers it.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filler",
     [

@@ -40,7 +40,10 @@ def corpus_bytes() -> bytes:
 
 @pytest.fixture(
     scope="module",
-    params=["demo", pytest.param("corpus", marks=[pytest.mark.corpus, HAS_CORPUS])],
+    params=[
+        "demo",
+        pytest.param("corpus", marks=[pytest.mark.corpus, pytest.mark.slow, HAS_CORPUS]),
+    ],
 )
 def db(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("agree")
