@@ -393,9 +393,12 @@ def test_no_project_at_all_is_not_every_project(db: sqlite3.Connection) -> None:
 
 
 def test_a_misspelt_name_in_sql_suggests_the_nearest(db: sqlite3.Connection) -> None:
-    assert meant("SQL: no such table: daily_usge", db).startswith("; did you mean daily_usage ")
-    assert meant("SQL: no such column: s.titl", db).startswith("; did you mean title ")
-    assert meant("SQL: no such table: xyzzy", db) == ""
-    assert meant('SQL: near "SLCT": syntax error', db) == ""
+    assert meant("SQL: no such table: daily_usge", db, "").startswith("; did you mean daily_usage ")
+    assert meant("SQL: no such column: s.titl", db, "").startswith("; did you mean title ")
+    of_view = meant("SQL: no such column: id", db, "SELECT id FROM sessions_overview")
+    assert of_view.startswith("; did you mean session_id")
+    assert " id" not in of_view
+    assert meant("SQL: no such table: xyzzy", db, "") == ""
+    assert meant('SQL: near "SLCT": syntax error', db, "") == ""
     db.execute("DROP VIEW schema_docs")
-    assert meant("SQL: no such table: daily_usge", db) == ""
+    assert meant("SQL: no such table: daily_usge", db, "") == ""

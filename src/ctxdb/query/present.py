@@ -157,7 +157,7 @@ def _explained(error: UsageError, statement: Statement, guarded: Guarded) -> Ctx
 
     with guarded.asking() as conn:
         if not statement.name:
-            return UsageError(f"{error}{meant(str(error), conn)}")
+            return UsageError(f"{error}{meant(str(error), conn, statement.sql)}")
         if is_current(conn):
             return error
         row = conn.execute("SELECT root FROM _file_marks WHERE root IS NOT NULL").fetchone()

@@ -21,7 +21,8 @@ def nearest(word: str, known: Iterable[str], how_many: int = 3) -> list[str]:
 
     by_lower = {name.lower(): name for name in known}
     found = get_close_matches(word.lower(), by_lower, how_many, 0.6)
-    found += [name for name in by_lower if word.lower() in name and name not in found]
+    around = [name for name in by_lower if word.lower() in name and name not in found]
+    found += sorted(around, key=len)
     return [by_lower[name] for name in found[:how_many]]
 
 
@@ -33,21 +34,28 @@ def unknown(what: str, word: str, known: Iterable[str], otherwise: str = "") -> 
     return UsageError(f"no {what} {word!r}" + (f"; {otherwise}" if otherwise else ""))
 
 
-def meant(error: str, conn: sqlite3.Connection) -> str:
-    """Return what to add to SQLite's error about a name: the names that are most like it."""
+def meant(error: str, conn: sqlite3.Connection, statement: str) -> str:
+    """Return what to add to SQLite's error about a name: the names that are most like it.
+
+    Columns are those of the tables and views that the statement names, if it names any.
+    """
     kind, sign, name = error.removeprefix("SQL: ").partition(": ")
     if not sign or kind not in ("no such table", "no such column"):
         return ""
+    import re
     import sqlite3
 
-    what = "name" if kind == "no such table" else '"column"'
-    sql = f"SELECT DISTINCT {what} FROM schema_docs WHERE {what} IS NOT NULL"  # noqa: S608
     try:
-        known = [word for (word,) in conn.execute(sql)]
+        known = conn.execute('SELECT name, "column" FROM schema_docs').fetchall()
     except sqlite3.Error:  # a database of another version
         return ""
+    tables = {table for table, _ in known}
+    words = dict.fromkeys(tables)
+    if kind == "no such column":
+        named = tables.intersection(re.findall(r"\w+", statement.lower())) or tables
+        words = dict.fromkeys(column for table, column in known if column and table in named)
     _, _, bare = name.rpartition(".")
-    near = nearest(bare, known)
+    near = nearest(bare, [word for word in words if word != bare])
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
