@@ -69,7 +69,8 @@ def forget(
 
     A session must fit all options that are given. Nothing of it can be found in any file of ctxdb
     afterwards, and it is not read again, later lines included. The transcripts stay unless
-    --sources is given. Messages that a fork or a resumed session also has stay with that one.
+    --sources is given. Messages that a fork or a resumed session also has stay with that one. A
+    session that only these transcripts have lines of goes with them, and is shown beforehand.
 
     Exits 1 if something could not be erased yet, because another program is reading the database.
     The next sync finishes it.
@@ -150,10 +151,12 @@ def _show(choice: Choice) -> None:
     for one in choice.sessions[:MOST_SHOWN]:
         title = clip(one_line(one.title or "(untitled)"), 50)
         ended = (one.ended_at or "")[:10]
-        copies = " (holds copies)" if one.is_copy else ""
+        why = " (holds copies)" if one.is_copy else ""
+        if one.is_only_there:
+            why = " (only in these transcripts)"
         name = one_line(one.project or "")[:20]
         messages = counted(one.messages, "message")
-        note(f"{one.id}  {ended:<10}  {messages:>15}  {name:<20} {title}{copies}")
+        note(f"{one.id}  {ended:<10}  {messages:>15}  {name:<20} {title}{why}")
     if len(choice.sessions) > MOST_SHOWN:
         note(f"and {len(choice.sessions) - MOST_SHOWN:,} more")
     for holder in choice.holders[:MOST_SHOWN]:

@@ -48,6 +48,7 @@ class Chosen(NamedTuple):
     ended_at: str | None
     messages: int
     is_copy: bool  # it was not asked for, but holds copies
+    is_only_there: bool  # it was not asked for, but all its lines are in files of the others
 
 
 class Holder(NamedTuple):
@@ -84,15 +85,17 @@ class Wanted:
 
 
 def choose(conn: sqlite3.Connection, wanted: Wanted) -> Choice:
-    """The sessions that fit, and those that hold copies of them."""
-    found = _fitting(conn, wanted)
-    asked = set(found)
+    """The sessions that fit, those that go with them, and those that hold copies of them."""
+    asked = _fitting(conn, wanted)
+    only_there = _only_in_files_of(conn, asked)
+    found = asked | only_there
     holders = _holders(conn, found)
     while wanted.with_copies and (more := {one.session_id for one in holders} - found):
         found |= more
+        found |= _only_in_files_of(conn, found)
         holders = _holders(conn, found)
     staying = [one for one in holders if one.session_id not in found]
-    return Choice([*_described(conn, found, asked)], staying)
+    return Choice([*_described(conn, found, asked, only_there)], staying)
 
 
 def _fitting(conn: sqlite3.Connection, wanted: Wanted) -> set[str]:
@@ -160,6 +163,26 @@ class _Limit:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def _only_in_files_of(conn: sqlite3.Connection, sessions: set[str]) -> set[str]:
+    """Other sessions that no file but those of these sessions has lines of.
+
+    A transcript is forgotten as a whole, so they go with it. There are such sessions if a resumed
+    session repeats lines of one whose own transcript is gone, or if a transcript was renamed: then
+    it belongs to the first session that it names.
+    """
+    rows = look_up(
+        conn,
+        sorted(sessions),
+        "SELECT DISTINCT s.session_id FROM j CROSS JOIN source_files f ON f.session_id = j.value"
+        " CROSS JOIN _session_files s ON s.source_file_id = f.id"
+        " CROSS JOIN sessions known ON known.id = s.session_id"
+        " WHERE NOT EXISTS (SELECT 1 FROM _session_files o JOIN source_files g"
+        "  ON g.id = o.source_file_id WHERE o.session_id = s.session_id"
+        "  AND (g.session_id IS NULL OR g.session_id NOT IN (SELECT value FROM j)))",
+    )
+    return set(first_column(rows)) - sessions
+
+
 def _holders(conn: sqlite3.Connection, sessions: set[str]) -> list[Holder]:
     """Sessions that hold copies of entries of these, or lines that name them."""
     rows = look_up(
@@ -185,7 +208,9 @@ def _holders(conn: sqlite3.Connection, sessions: set[str]) -> list[Holder]:
     ]
 
 
-def _described(conn: sqlite3.Connection, sessions: set[str], asked: set[str]) -> Iterator[Chosen]:
+def _described(
+    conn: sqlite3.Connection, sessions: set[str], asked: set[str], only_there: set[str]
+) -> Iterator[Chosen]:
     known = {
         session_id: rest
         for session_id, *rest in conn.execute(
@@ -200,6 +225,14 @@ def _described(conn: sqlite3.Connection, sessions: set[str], asked: set[str]) ->
         title, project, started_at, ended_at, messages = known.get(
             session_id, [None, None, None, None, 0]
         )
+        is_only_there = session_id in only_there
         yield Chosen(
-            session_id, title, project, started_at, ended_at, messages, session_id not in asked
+            session_id,
+            title,
+            project,
+            started_at,
+            ended_at,
+            messages,
+            is_copy=session_id not in asked and not is_only_there,
+            is_only_there=is_only_there,
         )
