@@ -12,10 +12,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from builder import Transcript, World, copied, fork, tool_use
+from conftest import _copy_tables
 from ctxdb.ingest import first_sync
 from ctxdb.ingest import run as ingest
 from ctxdb.progress import NullProgress
-from ctxdb.verify import verify
+from ctxdb.verify import again, verify
 from lab import Lab, at_once, lab, must_equal, told_by
 from test_experiments import world_of_two_calls
 
@@ -177,6 +178,7 @@ PATHS: dict[str, Callable[[], None]] = {
 }
 
 if __name__ == "__main__":
+    again.make_tables = _copy_tables  # as in all tests: making them takes longer than the rest
     for name in sys.argv[1:]:
         print(name, flush=True)
         PATHS[name]()

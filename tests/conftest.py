@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -37,6 +38,8 @@ providers._get_local_constants = lambda: providers._local_constants
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+ADDRESS_SPACE = resource.getrlimit(resource.RLIMIT_AS)  # `ctxdb query` limits that of its process
 
 MEMORY = Path("/dev/shm")  # a file system in memory: there a commit waits for no disk
 MEMORY_BYTES = 4 << 30  # the largest tests make files of some hundred MB
@@ -111,6 +114,7 @@ def _own_world(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mask = os.umask(0o022)
     yield
     os.umask(mask)
+    resource.setrlimit(resource.RLIMIT_AS, ADDRESS_SPACE)
 
 
 @pytest.fixture

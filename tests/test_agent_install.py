@@ -6,28 +6,58 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from ctxdb import __version__
 from ctxdb.agent.install import MARK, PLUGIN, SERVER, SKILL, STATUS_LINE
+from ctxdb.cli import main
+from ctxdb.query import present
 from demo_db import demo_folder
 from thinning import thinned
 
-RUN = "from ctxdb.cli.main import main; main()"
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-def agent(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "agent", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line in this process: starting Python would take most of the time."""
+    monkeypatch.setattr(present, "limit_memory", lambda: None)  # it would stay for other tests
+
+    def command(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["ctxdb", *words])
+        try:
+            main.main()
+            code = 0
+        except SystemExit as left:
+            code = int(left.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return command
+
+
+@pytest.fixture
+def agent(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`ctxdb agent` in a folder."""
+
+    def command(folder: Path, *words: str) -> Done:
+        monkeypatch.chdir(folder)
+        return run("agent", *words)
+
+    return command
 
 
 @pytest.fixture
@@ -41,7 +71,9 @@ def claude(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home / "calls"
 
 
-def test_it_installs_for_the_user_and_takes_all_of_it_away(home: Path, claude: Path) -> None:
+def test_it_installs_for_the_user_and_takes_all_of_it_away(
+    home: Path, claude: Path, agent: Run
+) -> None:
     done = agent(home, "install", "--statusline")
     assert (done.returncode, done.stderr) == (0, "")
     skill = home / ".claude/skills/ctxdb/SKILL.md"
@@ -55,14 +87,14 @@ def test_it_installs_for_the_user_and_takes_all_of_it_away(home: Path, claude: P
     assert "mcp remove --scope user ctxdb" in claude.read_text()
 
 
-def test_installing_twice_changes_nothing_more(home: Path, claude: Path) -> None:
+def test_installing_twice_changes_nothing_more(home: Path, claude: Path, agent: Run) -> None:
     agent(home, "install", "--statusline")
     done = agent(home, "install", "--statusline")
     assert "is up to date" in done.stdout
     assert "has the status line already" in done.stdout
 
 
-def test_it_installs_for_a_project(home: Path, tmp_path: Path) -> None:
+def test_it_installs_for_a_project(home: Path, tmp_path: Path, agent: Run) -> None:
     folder = tmp_path / "lantern"
     folder.mkdir()
     (folder / ".mcp.json").write_text('{"mcpServers": {"other": {"command": "x"}}, "b": 1}')
@@ -76,7 +108,7 @@ def test_it_installs_for_a_project(home: Path, tmp_path: Path) -> None:
     assert not (home / ".claude/skills").exists()
 
 
-def test_what_others_wrote_is_left_as_it_is(home: Path, tmp_path: Path) -> None:
+def test_what_others_wrote_is_left_as_it_is(home: Path, tmp_path: Path, agent: Run) -> None:
     skill = home / ".claude/skills/ctxdb/SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("mine")
@@ -92,7 +124,9 @@ def test_what_others_wrote_is_left_as_it_is(home: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{not json", "[]", "\x00"])
-def test_settings_that_cannot_be_read_are_one_line_and_stay(home: Path, text: str) -> None:
+def test_settings_that_cannot_be_read_are_one_line_and_stay(
+    home: Path, text: str, agent: Run
+) -> None:
     settings = home / ".claude/settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(text)
@@ -102,13 +136,15 @@ def test_settings_that_cannot_be_read_are_one_line_and_stay(home: Path, text: st
     assert settings.read_text() == text
 
 
-def test_without_claude_it_says_what_to_type(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_claude_it_says_what_to_type(
+    home: Path, monkeypatch: pytest.MonkeyPatch, agent: Run
+) -> None:
     monkeypatch.setenv("PATH", str(home))
     done = agent(home, "install")
     assert "type this where it is: claude mcp add --scope user ctxdb -- ctxdb mcp" in done.stdout
 
 
-def test_print_changes_nothing(home: Path) -> None:
+def test_print_changes_nothing(home: Path, agent: Run) -> None:
     done = agent(home, "install", "--print")
     assert MARK in done.stdout
     assert '"mcpServers"' in done.stdout
@@ -132,11 +168,10 @@ def commands() -> list[str]:
 
 
 @pytest.mark.parametrize("command", thinned(commands(), 3))
-def test_every_example_in_the_skill_runs(command: str) -> None:
+def test_every_example_in_the_skill_runs(command: str, run: Run) -> None:
     values = {"WORDS": "tide", "ID": "last", "PATH": "README.md"}
     words = [values.get(word, word) for word in shlex.split(command)]
-    code = ["-c", RUN, "--db", str(demo_folder() / "demo.db"), *words[1:], "--no-sync"]
-    done = subprocess.run([sys.executable, *code], capture_output=True, text=True, check=False)
+    done = run("--db", str(demo_folder() / "demo.db"), *words[1:], "--no-sync")
     assert done.returncode == 0, done.stderr
 
 

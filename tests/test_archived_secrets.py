@@ -28,7 +28,9 @@ from ctxdb.redact.archived import mask_archive
 from ctxdb.store.connection import open_writer
 from kill_lab import EVERY_20TH, Saved, failures, kills
 from private_lab import texts_in
+from quick_tables import copy_tables
 from secret_lab import SecretLab, entry, plant, session_of, words_of
+from seen_files import Seen
 from snapshot import content, differences
 from thinning import thinned
 from world import RUN, Done, run_python
@@ -79,6 +81,11 @@ def held(lab: SecretLab, secrets: list[str]) -> set[bytes]:
     return found
 
 
+@pytest.fixture(autouse=True)
+def _quick_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_tables(monkeypatch)
+
+
 @pytest.fixture
 def lab(tmp_path: Path) -> SecretLab:
     made = SecretLab(tmp_path / "claude")
@@ -123,7 +130,7 @@ def test_without_the_setting_the_archive_has_the_exact_bytes(lab: SecretLab) -> 
 
 
 def test_a_rebuild_from_overwritten_bytes_alone_gives_the_same_rows(lab: SecretLab) -> None:
-    plant(lab, RULES[:6])
+    plant(lab, RULES[:4])
     read(lab)
     sealed(lab)
     shutil.rmtree(lab.root)
@@ -273,7 +280,10 @@ def test_case_94_killed_while_it_is_overwritten_the_archive_is_whole(
     read(lab, archive=False)
     saved = Saved(lab.db.parent)
     words = ["--db", lab.db]
+    seen = Seen()
     for _ in kills(every, words, saved.put_back, code=MASK):
+        if not seen.is_new(lab.db.parent):
+            continue
         assert len(archived(lab)) == 3  # checks every byte
         _mask(lab)
         assert held(lab, [TOKEN]) == set()
@@ -288,8 +298,11 @@ def test_case_94_a_write_that_fails_while_it_is_overwritten_loses_nothing(
         put(lab, f"token {TOKEN}", f"text {number}", number=number)
     read(lab, archive=False)
     saved = Saved(lab.db.parent)
+    seen = Seen()
     for failed in failures(every, ["--db", lab.db], saved.put_back, code=MASK):
         assert failed.done.returncode in (0, 1)
+        if not seen.is_new(lab.db.parent):
+            continue
         assert len(archived(lab)) == 3
         _mask(lab)
         assert held(lab, [TOKEN]) == set()

@@ -14,6 +14,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -29,8 +30,10 @@ from ctxdb import __version__, cli
 from ctxdb.cli import main, typer_app
 from ctxdb.cli.declare import join_pairs
 from ctxdb.config import Config
-from ctxdb.demo import write_demo
 from ctxdb.errors import CtxdbError, LockHeld, NewerSchema, UsageError
+from ctxdb.ingest.sync import sync
+from ctxdb.progress import NullProgress
+from demo_db import demo_folder
 from thinning import thinned
 from world import PATIENCE
 
@@ -376,7 +379,9 @@ def test_a_shell_gets_a_path_byte_for_byte(tmp_path: Path) -> None:
     assert result.stdout == db + b"\n"
 
 
-@pytest.mark.parametrize("words", ["path", "paths sql", "query --list", "--help", "prices -h"])
+@pytest.mark.parametrize(
+    "words", thinned(["path", "paths sql", "query --list", "prices -h", "--help"], 2)
+)
 def test_a_reader_that_goes_away_is_neither_a_traceback_nor_a_failure(words: str) -> None:
     out, into = os.pipe()
     os.close(out)
@@ -400,12 +405,12 @@ def gone(stream: str) -> int:
     return its
 
 
-GONE = [
-    "gone terminal",
-    pytest.param(
-        "full disk", marks=pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux")
-    ),
+HAS_FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux")
+GONE_AND_MARKS: list[tuple[str, list[pytest.MarkDecorator]]] = [
+    ("gone terminal", []),
+    ("full disk", [HAS_FULL]),
 ]
+GONE = [pytest.param(stream, marks=marks) for stream, marks in GONE_AND_MARKS]
 
 
 @pytest.mark.parametrize("stream", GONE)
@@ -423,9 +428,16 @@ def test_output_that_cannot_be_written_is_a_failure_in_one_line(words: str, stre
     assert told.stderr.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("stream", GONE)
 @pytest.mark.parametrize(
-    ("words", "code"), [("path", 0), ("daemon stop", 0), ("show last", 1), ("nonsense", 2)]
+    ("words", "code", "stream"),
+    [
+        pytest.param(words, code, stream, marks=[*marks, *slow])
+        for n, (words, code) in enumerate(
+            [("path", 0), ("daemon stop", 0), ("show last", 1), ("nonsense", 2)]
+        )
+        for k, (stream, marks) in enumerate(GONE_AND_MARKS)
+        for slow in [() if n % 2 == k else (pytest.mark.slow,)]
+    ],
 )
 def test_messages_that_cannot_be_written_change_no_exit_code(
     words: str, code: int, stream: str
@@ -456,8 +468,10 @@ def ctxdb(
 @pytest.fixture(scope="module")
 def filled_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("filled")
-    write_demo(folder / ".claude" / "projects")
-    assert ctxdb(folder, "$C sync").returncode == 0
+    root, db = folder / ".claude/projects", folder / ".local/share/ctxdb/ctxdb.db"
+    shutil.copytree(demo_folder() / "projects", root)
+    db.parent.mkdir(parents=True, mode=0o700)
+    sync(Config(db, (str(root),)), progress=NullProgress())
     return folder
 
 
@@ -474,8 +488,8 @@ def test_closed_streams_are_nobodys_business(filled: Path, closed: str) -> None:
     done = ctxdb(filled, f"$C sync {closed}")
     assert done.returncode == 0
     assert b"Traceback" not in done.stderr
-    stored = ctxdb(filled, "$C query --format csv 'SELECT count(*) FROM messages' | tail -1")
-    assert int(stored.stdout) > 100
+    with closing(sqlite3.connect(filled / ".local/share/ctxdb/ctxdb.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM messages").fetchone()[0] > 100
 
 
 @pytest.mark.parametrize(

@@ -30,42 +30,65 @@ def commits(world: World) -> list[tuple[Any, ...]]:
     return told_by(world.contents(), COMMITS)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git commit -m x",
-        "git cherry-pick dev~2",
-        "git revert HEAD",
-        "git merge --continue",
-        "git rebase --continue",
-        "GIT_EDITOR=true git rebase --continue",
-        "./release.sh",
-        "make release",
-        "cat notes.txt; ./release.sh",
-        "cat todo | sh",
-        "echo $(./release.sh)",
-    ],
-)
-def test_the_line_that_git_prints_is_a_commit_whatever_printed_it(command: str) -> None:
-    world, main = begun()
-    main.tool("Bash", {"command": command}, PRINTED)
-    assert commits(world) == [("abc1234", "main", "Add a wheel", "text")]
+PRINTERS = [
+    "git commit -m x",
+    "git cherry-pick dev~2",
+    "git revert HEAD",
+    "git merge --continue",
+    "git rebase --continue",
+    "GIT_EDITOR=true git rebase --continue",
+    "./release.sh",
+    "make release",
+    "cat notes.txt; ./release.sh",
+    "cat todo | sh",
+    "echo $(./release.sh)",
+]
+READERS = [
+    "git log -3",
+    "cd /p && git -C x --no-pager log",
+    "cat session.md",
+    "grep -rh main docs | head -5",
+    "git show HEAD; git status",
+]
+LOOK_ALIKES = [
+    " [main abc1234] x",
+    "file.md:[main abc1234] x",
+    "[main abc123] x",
+    "[main ABC1234] x",
+    "[a b abc1234] x",
+    "[main abc1234]x",
+    "[2026-01-01 1234567 ] x",
+]
+Printed = dict[tuple[str, str], list[list[Any]]]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git log -3",
-        "cd /p && git -C x --no-pager log",
-        "cat session.md",
-        "grep -rh main docs | head -5",
-        "git show HEAD; git status",
-    ],
-)
-def test_a_command_that_only_reads_quotes_such_a_line(command: str) -> None:
-    world, main = begun()
-    main.tool("Bash", {"command": command}, PRINTED)
-    assert commits(world) == []
+@pytest.fixture(scope="module")
+def printed() -> Printed:
+    """The commits that are known of what each command printed, each in a session of its own."""
+    cases = [(command, PRINTED) for command in PRINTERS + READERS]
+    cases += [("make", said) for said in LOOK_ALIKES]
+    world = World()
+    sessions = {}
+    for command, said in cases:
+        main = world.session(version="2.1.250")
+        main.tool("Bash", {"command": command}, said)
+        sessions[main.session] = (command, said)
+    found = told_by(world.contents(), COMMITS.replace("SELECT ", "SELECT session_id, "))
+    return {
+        case: [row for of, *row in found if of == session] for session, case in sessions.items()
+    }
+
+
+@pytest.mark.parametrize("command", PRINTERS)
+def test_the_line_that_git_prints_is_a_commit_whatever_printed_it(
+    printed: Printed, command: str
+) -> None:
+    assert printed[command, PRINTED] == [["abc1234", "main", "Add a wheel", "text"]]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_command_that_only_reads_quotes_such_a_line(printed: Printed, command: str) -> None:
+    assert printed[command, PRINTED] == []
 
 
 def test_other_tools_quote_such_a_line() -> None:
@@ -103,22 +126,9 @@ def test_one_result_can_tell_of_several_commits_and_of_each_once() -> None:
     assert commits(world) == [("abc1234", "main", "one", "text"), ("def5678", "dev", "two", "text")]
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        " [main abc1234] x",
-        "file.md:[main abc1234] x",
-        "[main abc123] x",
-        "[main ABC1234] x",
-        "[a b abc1234] x",
-        "[main abc1234]x",
-        "[2026-01-01 1234567 ] x",
-    ],
-)
-def test_lines_that_only_look_alike_are_no_commits(said: str) -> None:
-    world, main = begun()
-    main.tool("Bash", {"command": "make"}, said)
-    assert commits(world) == []
+@pytest.mark.parametrize("said", LOOK_ALIKES)
+def test_lines_that_only_look_alike_are_no_commits(printed: Printed, said: str) -> None:
+    assert printed["make", said] == []
 
 
 def test_a_commit_that_is_reported_and_printed_is_one_row_with_what_both_say() -> None:

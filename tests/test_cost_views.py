@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +38,30 @@ MODELS = ("claude-opus-5", "claude-haiku-5-5", "claude-sonnet-4-5-20250929", "no
 ZONES = ("UTC", "Asia/Kathmandu", "America/New_York", "Australia/Lord_Howe")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_connection_is_left() -> Iterator[None]:
+    yield
+    if empty_memory.cache_info().currsize:
+        empty_memory().close()
+        empty_memory.cache_clear()
+
+
+@cache
+def empty_memory() -> sqlite3.Connection:
+    """A database without rows. Opening one takes as long as most of what is asked of it."""
+    conn = sqlite3.connect(":memory:")
+    data = bytearray(empty_database())
+    data[18:20] = b"\1\1"  # no write-ahead log: there is none in memory
+    conn.deserialize(bytes(data))
+    return conn
+
+
 @contextmanager
 def memory(uses: list[tuple[Any, ...]]) -> Iterator[sqlite3.Connection]:
     """A database of requests alone: (minute, model, session, agent, size, final)."""
-    with closing(sqlite3.connect(":memory:")) as conn:
-        data = bytearray(empty_database())
-        data[18:20] = b"\1\1"  # no write-ahead log: there is none in memory
-        conn.deserialize(bytes(data))
+    conn = empty_memory()
+    assert not conn.in_transaction
+    try:
         conn.execute("INSERT INTO projects VALUES (1, '/p', 'p', '/p', 'cwd')")
         for session in "ab":
             project = 1 if session == "a" else None
@@ -64,6 +82,8 @@ def memory(uses: list[tuple[Any, ...]]) -> Iterator[sqlite3.Connection]:
                  ("fast", None)[n % 2], ("us", None, "global")[n % 3], final),
             )  # fmt: skip
         yield conn
+    finally:
+        conn.rollback()
 
 
 def stamp(minute: int | None) -> str | None:
@@ -563,7 +583,7 @@ def asked_for_models(where: Lab, *options: str) -> Done:
     return done
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def lab_of_unknowns() -> Iterator[Lab]:
     world = World()
     answer(world.session(), "nobody-knows", final=False)

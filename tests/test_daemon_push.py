@@ -11,8 +11,8 @@ import pytest
 from ctxdb.config import load
 from ctxdb.daemon import pusher
 from ctxdb.daemon.pusher import Pusher, pusher_for
-from stories import build, every_step
 from teamlab import asked, laptop, new_database
+from world import lines
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
 pytestmark = pytest.mark.xdist_group("postgres")
@@ -54,7 +54,7 @@ def test_nothing_is_pushed_unless_config_says_so(home: Path) -> None:
 
 
 def test_a_push_is_tried_again_until_it_works(home: Path) -> None:
-    with laptop(build(every_step()).contents()) as lab, new_database() as url:
+    with laptop({"-work-tides/a.jsonl": lines(0, 1)}) as lab, new_database() as url:
         configure(home, "postgresql://u:sekret@127.0.0.1:1/x")
         one, log = Pusher(lab.db, 300.0), Log()
         one.look(0.0, log)  # type: ignore[arg-type]

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,6 @@ from ctxdb.cli import main
 from ctxdb.query import present
 from demo_db import demo_folder
 from doc_blocks import PAGES, SHELL, Block, blocks_of
-from thinning import thinned
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 RUN = [block for block in BLOCKS if not block.is_generated and not block.not_run]
@@ -95,9 +95,14 @@ def run_here(words: list[str], monkeypatch: pytest.MonkeyPatch) -> int:
     return 0
 
 
-@pytest.mark.parametrize(
-    "page", thinned(sorted({block.page for block in RUN if block.language in SHELL}), 3)
-)
+def with_commands() -> list[Any]:
+    """README.md and a page on other programs; commands of other pages have tests of their own."""
+    pages = sorted({block.page for block in RUN if block.language in SHELL})
+    default = ("README.md", "tools.md")
+    return [one if one in default else pytest.param(one, marks=pytest.mark.slow) for one in pages]
+
+
+@pytest.mark.parametrize("page", with_commands())
 def test_the_commands_of_the_page_work(
     page: str, own: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

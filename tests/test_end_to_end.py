@@ -17,7 +17,7 @@ import pytest
 
 from ctxdb.demo import write_demo
 from ctxdb.lock import WriterLock
-from world import PATIENCE, Done, run_ctxdb
+from world import PATIENCE, RUN, Done, run_ctxdb, run_python
 
 
 @pytest.fixture
@@ -29,8 +29,39 @@ def projects(home: Path) -> Path:
 
 
 @pytest.fixture
+def notes(projects: Path) -> Path:
+    """The transcripts of one project only."""
+    for folder in projects.iterdir():
+        if folder.name != "-home-mira-notes":
+            shutil.rmtree(folder)
+    return projects
+
+
+@pytest.fixture
 def db_path(home: Path) -> Path:
     return home / ".local/share/ctxdb/ctxdb.db"
+
+
+@pytest.fixture(scope="module")
+def synced_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home where the demo's transcripts were synced once, for tests that only look at it."""
+    folder = tmp_path_factory.mktemp("synced")
+    write_demo(folder / ".claude/projects")
+    env = {"HOME": str(folder), "PATH": os.environ["PATH"], "TZ": "UTC"}
+    synced = run_python(RUN, "sync", env=env)
+    assert (synced.returncode, synced.stderr.count("Traceback")) == (0, 0), synced.stderr
+    assert synced.stdout
+    return folder
+
+
+@pytest.fixture
+def synced(synced_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The database of that home, which is the one that commands use."""
+    for name in list(os.environ):
+        if name.startswith(("XDG_", "CLAUDE")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(synced_home))
+    return synced_home / ".local/share/ctxdb/ctxdb.db"
 
 
 def ctxdb(*args: str | Path, **more: Any) -> Done:
@@ -60,31 +91,30 @@ def count(db_path: Path, table: str) -> int:
     return len(rows(db_path)[table])
 
 
-def test_sync_status_and_verify_on_the_demo(projects: Path, db_path: Path) -> None:
-    assert done("sync")
+def test_sync_status_and_verify_on_the_demo(synced: Path) -> None:
     assert done("status")
     assert done("verify")
-    assert count(db_path, "sessions") >= 12
-    assert count(db_path, "ingest_errors") == 0
+    assert count(synced, "sessions") >= 12
+    assert count(synced, "ingest_errors") == 0
 
 
 @pytest.mark.parametrize("command", ["sync", "status", "verify"])
-def test_json_is_json_and_nothing_else(projects: Path, command: str) -> None:
-    done("sync", "--quiet")
+@pytest.mark.usefixtures("synced")
+def test_json_is_json_and_nothing_else(command: str) -> None:
     assert isinstance(json.loads(done(command, "--json")), dict)
 
 
-def test_a_second_sync_changes_nothing_in_the_database(projects: Path, db_path: Path) -> None:
+def test_a_second_sync_changes_nothing_in_the_database(synced: Path) -> None:
+    before = rows(synced)
+    assert before["messages"]
     done("sync")
-    before = rows(db_path)
-    done("sync")
-    assert rows(db_path) == before
+    assert rows(synced) == before
 
 
-def test_an_appended_line_is_one_more_message(projects: Path, db_path: Path) -> None:
+def test_an_appended_line_is_one_more_message(notes: Path, db_path: Path) -> None:
     done("sync")
     before = count(db_path, "messages")
-    path = next(iter(sorted((projects / "-home-mira-notes").glob("*.jsonl"))))
+    path = next(iter(sorted((notes / "-home-mira-notes").glob("*.jsonl"))))
     last = [json.loads(line) for line in path.read_text().splitlines() if '"uuid"' in line][-1]
     line = {**last, "uuid": "00000000-0000-4000-8000-000000000001", "parentUuid": last["uuid"]}
     with path.open("a") as file:
@@ -108,9 +138,7 @@ def test_rows_stay_when_claude_code_deletes_the_transcripts(projects: Path, db_p
         assert after[table] == before[table]
 
 
-def test_database_and_side_files_are_private_whatever_the_umask(
-    projects: Path, db_path: Path
-) -> None:
+def test_database_and_side_files_are_private_whatever_the_umask(notes: Path, db_path: Path) -> None:
     done("sync", umask=0o000)
     reader = sqlite3.connect(db_path)
     try:
@@ -183,12 +211,11 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(
 
 
 def test_the_demo_can_be_made_without_touching_the_real_database(
-    home: Path, projects: Path, db_path: Path
+    tmp_path: Path, synced: Path
 ) -> None:
-    done("sync")
-    before = rows(db_path)
-    shown = done("demo", home / "demo")
+    before = rows(synced)
+    shown = done("demo", tmp_path / "demo")
     assert shown
-    assert rows(db_path) == before
-    assert count(home / "demo/demo.db", "sessions") == len(before["sessions"])
-    assert done("demo", home / "demo") == shown
+    assert rows(synced) == before
+    assert count(tmp_path / "demo/demo.db", "sessions") == len(before["sessions"])
+    assert done("demo", tmp_path / "demo") == shown

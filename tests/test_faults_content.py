@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ctxdb.demo import write_demo
-from ctxdb.files.tail import MAX_LINE_BYTES
+from ctxdb.files import tail
+from ctxdb.ingest import line_reader
+from lab import put_empty_database
 from thinning import thinned
 from world import (
     OTHER_SESSION,
@@ -33,6 +38,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MB = 1 << 20
+MAX_LINE_BYTES = 256 << 10  # instead of 16 MB, where the size itself does not matter
+
+
+@pytest.fixture
+def smaller_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line may be 256 KB long, and is announced from 64 KB on."""
+    assert tail.read_block.__defaults__ == (tail.WANT_BYTES, tail.MAX_LINE_BYTES)
+    monkeypatch.setattr(tail.read_block, "__defaults__", (16 << 10, MAX_LINE_BYTES))
+    monkeypatch.setattr(line_reader, "LARGE_LINE_BYTES", MAX_LINE_BYTES // 4)
 
 
 def counts(world: World) -> dict[tuple[str, str], int]:
@@ -187,7 +201,8 @@ def test_case_15_a_hole_in_the_middle_is_skipped_and_the_record_behind_it_is_rea
     world.settled([0, 1, 2])
 
 
-@pytest.mark.parametrize("side", [pytest.param("before", marks=pytest.mark.slow), "behind"])
+@pytest.mark.usefixtures("smaller_limits")
+@pytest.mark.parametrize("side", ["before", "behind"])
 def test_case_15_a_hole_larger_than_any_line_may_be_does_not_hide_its_record(
     world: World, side: str
 ) -> None:
@@ -200,6 +215,7 @@ def test_case_15_a_hole_larger_than_any_line_may_be_does_not_hide_its_record(
     world.settled([0, 1, 2])
 
 
+@pytest.mark.usefixtures("smaller_limits")
 def test_case_14_nuls_longer_than_any_line_may_be_are_one_bad_line(world: World) -> None:
     world.write(line(0))
     os.truncate(world.main, len(line(0)) + 2 * MAX_LINE_BYTES)
@@ -288,7 +304,7 @@ def test_case_17_many_tiny_lines_take_bounded_memory_and_do_not_keep_others_out(
     world: World,
 ) -> None:
     """Fairness between files while tailing is the daemon's part; a pass takes all files."""
-    many_tiny_lines(world, 40_000)
+    many_tiny_lines(world, 25_000)  # more than a block may have
 
 
 @pytest.mark.slow
@@ -298,12 +314,12 @@ def test_case_17_five_million_tiny_lines(world: World) -> None:
 
 
 def test_case_17_a_row_of_newlines_is_as_many_blank_lines(world: World) -> None:
-    world.write(b"\n" * 50_000 + lines(0))
+    world.write(b"\n" * 25_000 + lines(0))
     megabytes, done = peak_megabytes(world, "sync")
     assert done.returncode == 0, done.stderr
     assert megabytes < 150
-    assert counts(world)["skipped", "blank"] == 50_000
-    assert world.source()["skipped_lines"] == 50_000
+    assert counts(world)["skipped", "blank"] == 25_000
+    assert world.source()["skipped_lines"] == 25_000
     world.settled([0])
 
 
@@ -336,17 +352,16 @@ def test_case_18_bytes_that_are_no_utf8_become_replacement_characters(world: Wor
     world.sound()
 
 
-@pytest.mark.parametrize("escape", ["\\ud800", "\\udc00", "\\uDC00\\uD800", "a\\ud83d"])
+SURROGATES = ["\\ud800", "\\udc00", "\\uDC00\\uD800", "a\\ud83d"]
+
+
+@pytest.mark.parametrize("escape", SURROGATES)
 def test_case_19_half_a_surrogate_pair_is_stored_as_a_replacement_character(
-    world: World, escape: str
+    crowd: Crowd, escape: str
 ) -> None:
-    broken = line(1, "HERE").replace(b"HERE", escape.encode())
-    world.write(line(0) + broken + line(2))
-    world.sync()
-    [(text,)] = world.ask("SELECT text FROM messages WHERE uuid = ?", uuid_of(1))
-    assert "\ufffd" in text
-    assert [reason for *_, reason in world.errors()] == ["surrogates"]
-    world.sound()
+    case = crowd["surrogates", escape]
+    assert "\ufffd" in case.text_of(1)
+    assert [reason for *_, reason in case.errors()] == ["surrogates"]
 
 
 def test_case_19_a_whole_surrogate_pair_is_the_character_it_means(world: World) -> None:
@@ -381,34 +396,33 @@ def test_case_20_control_characters_are_escaped_wherever_a_terminal_shows_them(
     assert shown.replace("\n", "").isprintable()
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        pytest.param(b'{"a":"\x01\x02 raw control"}', id="raw control characters"),
-        pytest.param(b"[" * 100_000 + b"]" * 100_000, id="depth 100000"),
-        pytest.param(b'{"a":' * 5000 + b"1" + b"}" * 5000, id="depth 5000", marks=pytest.mark.slow),
-        pytest.param(b'{"a":' * 900 + b"1" + b"}" * 900, id="depth 900"),
-        pytest.param(b'{"a":' * 300 + b"1" + b"}" * 300, id="depth 300", marks=pytest.mark.slow),
-        pytest.param(b'{"' + b"k" * MB + b'":1}', id="a key of 1 MB"),
-        pytest.param(b'{"n":1' + b"0" * 5000 + b"}", id="an integer of 5000 digits"),
-        pytest.param(b'{"n":[NaN,Infinity,-Infinity,1e999,-1e999]}', id="nan"),
-        pytest.param(b"{" * 50_000, id="only braces"),
-        pytest.param(b'"' * 50_001, id="only quotes", marks=pytest.mark.slow),
-        pytest.param(b"\\" * 50_001, id="only backslashes", marks=pytest.mark.slow),
-    ],
-)
-def test_case_21_no_line_stops_the_file_it_is_in(world: World, raw: bytes) -> None:
-    world.write(line(0) + raw + b"\n" + lines(1))
-    world.sync()
-    assert world.source()["lines"] == 3
-    world.settled([0, 1])
+ODD_LINES = {
+    "raw control characters": b'{"a":"\x01\x02 raw control"}',
+    "depth 100000": b"[" * 100_000 + b"]" * 100_000,
+    "depth 5000": b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    "depth 900": b'{"a":' * 900 + b"1" + b"}" * 900,
+    "depth 300": b'{"a":' * 300 + b"1" + b"}" * 300,
+    "a key of 1 MB": b'{"' + b"k" * MB + b'":1}',
+    "an integer of 5000 digits": b'{"n":1' + b"0" * 5000 + b"}",
+    "nan": b'{"n":[NaN,Infinity,-Infinity,1e999,-1e999]}',
+    "only braces": b"{" * 50_000,
+    "only quotes": b'"' * 50_001,
+    "only backslashes": b"\\" * 50_001,
+}
+
+
+@pytest.mark.parametrize("name", ODD_LINES)
+def test_case_21_no_line_stops_the_file_it_is_in(crowd: Crowd, name: str) -> None:
+    case = crowd["odd line", name]
+    assert case.source()["lines"] == 3
+    assert case.texts() == texts([case.first, case.first + 1])
 
 
 NUMBERS = [2**63, -(2**63) - 1, 2**64, 2**64 + 1, 10**400, 1e308, -1, 2**53 + 1, True, "7", None]
 
 
-@pytest.mark.parametrize("n", thinned(NUMBERS, 2), ids=lambda n: str(n)[:24])
-def test_case_21_numbers_of_any_size_anywhere_are_clamped_or_left_out(world: World, n: Any) -> None:
+def numbers_everywhere(said: Said, first: int, n: Any) -> bytes:
+    """A number in each field that has one."""
     usage = {
         "input_tokens": n,
         "output_tokens": n,
@@ -418,33 +432,38 @@ def test_case_21_numbers_of_any_size_anywhere_are_clamped_or_left_out(world: Wor
         "server_tool_use": {"web_search_requests": n},
         "iterations": [{"input_tokens": n, "output_tokens": n}],
     }
-    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"timeout": n}}
+    call_id = f"toolu_{first}"
+    call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"timeout": n}}
     message = {
-        "id": "msg_1",
+        "id": f"msg_{first}",
         "role": "assistant",
         "model": "claude-opus-4-5",
-        "content": [{"type": "text", "text": "line 00001"}, call],
+        "content": [{"type": "text", "text": f"line {first + 1:05}"}, call],
         "usage": usage,
         "stop_reason": "end_turn",
     }
-    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "ok", "is_error": n}
+    result = {"type": "tool_result", "tool_use_id": call_id, "content": "ok", "is_error": n}
     detail = {"durationMs": n, "totalTokens": n, "totalDurationMs": n, "numLines": n}
     boundary = {"type": "system", "subtype": "compact_boundary", "durationMs": n}
-    world.write(
-        line(0)
-        + line(1, type="assistant", message=message, costUSD=n, requestId="req_1", durationMs=n)
-        + line(2, message={"role": "user", "content": [result]}, toolUseResult=detail)
-        + line(3, **boundary, compactMetadata={"preTokens": n, "trigger": "auto"})
-        + line(4, type="file-history-snapshot", snapshot={"trackedFileBackups": {"a": n}})
-        + line(5, type="unknown", number=n)
-        + line(6, timestamp=n)
-        + lines(7)
+    reply = {"type": "assistant", "message": message, "requestId": f"req_{first}"}
+    return (
+        said(0)
+        + said(1, **reply, costUSD=n, durationMs=n)
+        + said(2, message={"role": "user", "content": [result]}, toolUseResult=detail)
+        + said(3, **boundary, compactMetadata={"preTokens": n, "trigger": "auto"})
+        + said(4, type="file-history-snapshot", snapshot={"trackedFileBackups": {"a": n}})
+        + said(5, type="unknown", number=n)
+        + said(6, timestamp=n)
+        + said(7)
     )
-    world.sync()
-    assert world.source()["lines"] == 8
-    assert world.source()["bad_lines"] == 0
-    assert {"line 00000", "line 00001", "line 00006", "line 00007"} <= set(world.texts())
-    world.sound()
+
+
+@pytest.mark.parametrize("n", NUMBERS, ids=lambda n: str(n)[:24])
+def test_case_21_numbers_of_any_size_anywhere_are_clamped_or_left_out(crowd: Crowd, n: Any) -> None:
+    case = crowd["number", repr(n)]
+    assert case.source()["lines"] == 8
+    assert case.source()["bad_lines"] == 0
+    assert set(texts(case.first + n for n in (0, 1, 6, 7))) <= set(case.texts())
 
 
 def test_case_21_of_two_equal_keys_the_last_one_counts(world: World) -> None:
@@ -454,7 +473,7 @@ def test_case_21_of_two_equal_keys_the_last_one_counts(world: World) -> None:
 
 
 FUZZ = settings(
-    max_examples=settings().max_examples // 5,  # `make check` asks for more
+    max_examples=settings().max_examples // 8,  # `make check` asks for more
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
@@ -631,71 +650,175 @@ def must_take_in(world: World, written: list[Any]) -> None:
     assert shown == []
 
 
-@pytest.mark.parametrize(
-    ("raw", "blank"),
-    [
-        pytest.param(b"\n", 1, id="empty line"),
-        pytest.param(b"\n\n\n", 3, id="empty lines"),
-        pytest.param(b"  \t \n", 1, id="white space"),
-        pytest.param(b"\r\n", 1, id="only a carriage return"),
-        pytest.param(line(1)[:-1] + b"\r\n", 0, id="crlf"),
-        pytest.param(b"  " + line(1)[:-1] + b"  \n", 0, id="spaces around"),
-        pytest.param(b"\xef\xbb\xbf" + line(1), 0, id="byte order mark"),
-        pytest.param(line(1).replace(b"line 00001", "line\u2028 00001".encode()), 0, id="U+2028"),
-        pytest.param(line(1).replace(b"line 00001", b"line\\r 00001"), 0, id="escaped return"),
-        pytest.param(line(1).replace(b", ", b",\r"), 0, id="raw carriage returns inside"),
-    ],
-)
-@pytest.mark.parametrize("place", thinned(["middle", "first"], 2))
+# What a line becomes, and how many blank lines that are.
+LINE_ENDS: dict[str, tuple[Callable[[bytes], bytes], int]] = {
+    "empty line": (lambda _: b"\n", 1),
+    "empty lines": (lambda _: b"\n\n\n", 3),
+    "white space": (lambda _: b"  \t \n", 1),
+    "only a carriage return": (lambda _: b"\r\n", 1),
+    "crlf": (lambda one: one[:-1] + b"\r\n", 0),
+    "spaces around": (lambda one: b"  " + one[:-1] + b"  \n", 0),
+    "byte order mark": (lambda one: b"\xef\xbb\xbf" + one, 0),
+    "U+2028": (lambda one: one.replace(b"line 0", "line\u2028 0".encode()), 0),
+    "escaped return": (lambda one: one.replace(b"line 0", b"line\\r 0"), 0),
+    "raw carriage returns inside": (lambda one: one.replace(b", ", b",\r"), 0),
+}
+
+
+@pytest.mark.parametrize("name", LINE_ENDS)
+@pytest.mark.parametrize("place", ["middle", "first"])
 def test_case_22_blank_lines_and_odd_line_ends_change_neither_content_nor_places(
-    world: World, raw: bytes, blank: int, place: str
+    crowd: Crowd, name: str, place: str
 ) -> None:
-    world.write(raw + line(0) + line(2) if place == "first" else line(0) + raw + line(2))
-    world.sync()
-    assert world.source()["offset"] == world.main.stat().st_size
-    assert world.source()["lines"] == 2 + raw.count(b"\n")
-    assert counts(world).get(("skipped", "blank"), 0) == blank
-    assert len(world.texts()) == 3 - bool(blank)
-    data = world.main.read_bytes()
-    for uuid, start, length in world.ask("SELECT uuid, byte_start, byte_length FROM messages"):
+    case = crowd["line end", name, place]
+    change, blank = LINE_ENDS[name]
+    data = case.path.read_bytes()
+    assert change(case.said(1)) in data
+    assert case.source()["offset"] == len(data)
+    assert case.source()["lines"] == 2 + change(case.said(1)).count(b"\n")
+    assert case.counts().get(("skipped", "blank"), 0) == blank
+    assert len(case.texts()) == 3 - bool(blank)
+    for uuid, start, length in case.ask("uuid, byte_start, byte_length", "messages"):
         assert uuid.encode() in data[start : start + length]
         assert data[start + length : start + length + 1] == b"\n"
-    world.sound()
 
 
-@pytest.mark.parametrize(
-    "raw", thinned([b"[]", b"1", b"hello", b'"text"', b"true", b"[{}]", b"null"], 2)
-)
-def test_case_23_json_that_is_no_object_is_a_bad_line(world: World, raw: bytes) -> None:
-    world.write(line(0) + raw + b"\n" + lines(1))
-    assert world.sync().bad_lines == 1
-    [(start, length, reason)] = world.errors()
-    assert (start, length) == (len(line(0)), len(raw))
+NO_OBJECTS = [b"[]", b"1", b"hello", b'"text"', b"true", b"[{}]", b"null"]
+
+
+@pytest.mark.parametrize("raw", NO_OBJECTS)
+def test_case_23_json_that_is_no_object_is_a_bad_line(crowd: Crowd, raw: bytes) -> None:
+    case = crowd["no object", raw]
+    assert case.source()["bad_lines"] == 1
+    [(start, length, reason)] = case.errors()
+    assert (start, length) == (len(case.said(0)), len(raw))
     assert reason in ("not_object", "not_json")
-    world.settled([0, 1])
+    assert case.texts() == texts([case.first, case.first + 1])
 
 
-@pytest.mark.parametrize(
-    "made",
-    [
-        {"type": "brand-new", "payload": [1, 2, {"deep": True}]},
-        {"type": 7},
-        {"type": None},
-        {"type": ["user"]},
-        {},
-        {"no": "type"},
-    ],
-    ids=json.dumps,
-)
+UNKNOWN: list[dict[str, Any]] = [
+    {"type": "brand-new", "payload": [1, 2, {"deep": True}]},
+    {"type": 7},
+    {"type": None},
+    {"type": ["user"]},
+    {},
+    {"no": "type"},
+]
+
+
+@pytest.mark.parametrize("made", UNKNOWN, ids=json.dumps)
 def test_case_23_an_entry_of_unknown_type_is_kept_in_events(
-    world: World, made: dict[str, Any]
+    crowd: Crowd, made: dict[str, Any]
 ) -> None:
-    world.write(line(0) + json.dumps(made).encode() + b"\n" + lines(1))
-    world.sync()
-    [(kind, data)] = world.ask("SELECT type, data FROM events")
+    case = crowd["unknown", json.dumps(made)]
+    [(kind, data)] = case.ask("type, data", "events")
     assert kind == (made.get("type") if isinstance(made.get("type"), str) else None)
     assert json.loads(data) == made
-    world.settled([0, 1])
+    assert case.texts() == texts([case.first, case.first + 1])
+
+
+# -- many cases in one world ---------------------------------------------------------------------
+
+
+Said = Callable[..., bytes]  # makes the n-th line of a case
+
+
+@dataclass
+class Case:
+    """A file and a session of its own."""
+
+    world: World
+    path: Path
+    first: int  # the number of its first line
+
+    def said(self, n: int, text: str | None = None, **more: Any) -> bytes:
+        """The n-th line."""
+        parent = {} if n else {"parentUuid": None}
+        return line(self.first + n, text, **{"sessionId": self.path.stem, **parent, **more})
+
+    def ask(self, columns: str, table: str) -> list[tuple[Any, ...]]:
+        return self.world.ask(
+            f"SELECT {columns} FROM {table} WHERE source_file_id ="
+            f" (SELECT id FROM source_files WHERE path = ?) ORDER BY 1",
+            str(self.path),
+        )
+
+    def source(self) -> dict[str, Any]:
+        return self.world.source(self.path)
+
+    def texts(self) -> list[str]:
+        return [text for (text,) in self.ask("text", "messages")]
+
+    def text_of(self, n: int) -> str:
+        return dict(self.ask("uuid, text", "messages"))[uuid_of(self.first + n)]
+
+    def errors(self) -> list[tuple[Any, ...]]:
+        return self.ask("byte_start, byte_length, reason", "ingest_errors")
+
+    def counts(self) -> Counter[tuple[str, str]]:
+        """Lines by outcome and reason."""
+        found: Counter[tuple[str, str]] = Counter()
+        for outcome, reason, n in self.ask("outcome, reason, lines", "line_counts"):
+            found[outcome, reason] += n
+        return found
+
+
+Crowd = dict[tuple[Any, ...], Case]
+_crowd: Crowd = {}
+
+
+@pytest.fixture
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> Crowd:
+    """Cases that one sync has read and one `verify` has found right: that takes most of the time.
+
+    They are made once, and only looked at.
+    """
+    if not _crowd:
+        _crowd.update(make_crowd(tmp_path_factory.mktemp("crowd")))
+    return _crowd
+
+
+def make_crowd(folder: Path) -> Crowd:
+    world = World(folder / "projects", folder / "data/ctxdb.db")
+    put_empty_database(world.db)
+    made: Crowd = {}
+
+    def add(*key: Any) -> Case:
+        first = 10 * len(made)
+        path = world.file(f"-work-tides/5e551000-0000-4000-8000-{first:012}.jsonl")
+        made[key] = Case(world, path, first)
+        return made[key]
+
+    def between(case: Case, raw: bytes) -> None:
+        case.path.write_bytes(case.said(0) + raw + case.said(1))
+
+    for escape in SURROGATES:
+        case = add("surrogates", escape)
+        broken = case.said(1, "HERE").replace(b"HERE", escape.encode())
+        case.path.write_bytes(case.said(0) + broken + case.said(2))
+    for name, raw in ODD_LINES.items():
+        between(add("odd line", name), raw + b"\n")
+    for raw in NO_OBJECTS:
+        between(add("no object", raw), raw + b"\n")
+    for unknown in UNKNOWN:
+        between(add("unknown", json.dumps(unknown)), json.dumps(unknown).encode() + b"\n")
+    for n in NUMBERS:
+        case = add("number", repr(n))
+        case.path.write_bytes(numbers_everywhere(case.said, case.first, n))
+    for name, (change, _) in LINE_ENDS.items():
+        case = add("line end", name, "middle")
+        case.path.write_bytes(case.said(0) + change(case.said(1)) + case.said(2))
+        case = add("line end", name, "first")
+        case.path.write_bytes(change(case.said(1)) + case.said(0) + case.said(2))
+    report = world.sync()
+    assert (report.new_files, report.problems) == (len(made), [])
+    world.sound()
+    again = world.sync()
+    assert (again.lines_read, again.new_files, again.rewritten_files) == (0, 0, 0)
+    return made
+
+
+# -- copies --------------------------------------------------------------------------------------
 
 
 def test_case_24_the_same_entry_twice_in_one_file_is_one_row(world: World) -> None:
@@ -722,19 +845,20 @@ def reply(n: int, tokens: int, **more: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "passes",
+    ("passes", "size"),
     [
-        pytest.param("one pass", marks=pytest.mark.slow),
-        pytest.param("two passes", marks=pytest.mark.slow),
-        "new file first",
+        pytest.param("one pass", 1776, marks=pytest.mark.slow),
+        pytest.param("two passes", 1776, marks=pytest.mark.slow),
+        pytest.param("new file first", 1776, marks=pytest.mark.slow),
+        ("new file first", 200),
     ],
 )
 def test_case_25_a_resumed_session_that_repeats_its_history_doubles_no_message_and_no_token(
-    world: World, passes: str
+    world: World, passes: str, size: int
 ) -> None:
-    old = b"".join(line(n) + reply(n + 1, 10) for n in range(0, 1776, 2))
-    new = old + lines(1776, sessionId=OTHER_SESSION)
-    new += reply(1777, 10, sessionId=OTHER_SESSION)
+    old = b"".join(line(n) + reply(n + 1, 10) for n in range(0, size, 2))
+    new = old + lines(size, sessionId=OTHER_SESSION)
+    new += reply(size + 1, 10, sessionId=OTHER_SESSION)
     files = [(old, f"p/{SESSION}.jsonl"), (new, f"p/{OTHER_SESSION}.jsonl")]
     if passes == "new file first":
         files.reverse()
@@ -743,24 +867,25 @@ def test_case_25_a_resumed_session_that_repeats_its_history_doubles_no_message_a
         if passes != "one pass":
             world.sync()
     world.sync()
-    assert world.texts() == texts(range(1778))
+    requests = size // 2 + 1
+    assert world.texts() == texts(range(size + 2))
     assert world.ask("SELECT count(*), sum(input_tokens), sum(lines) FROM usage") == [
-        (889, 8890, 889)
+        (requests, 10 * requests, requests)
     ]
     assert world.ask("SELECT session_id, count(*) FROM messages GROUP BY 1 ORDER BY 1") == [
-        (SESSION, 1776),
+        (SESSION, size),
         (OTHER_SESSION, 2),
     ]
     # Both sessions read whole.
     assert world.ask("SELECT session_id, count(*) FROM session_messages GROUP BY 1 ORDER BY 1") == [
-        (SESSION, 1776),
-        (OTHER_SESSION, 1778),
+        (SESSION, size),
+        (OTHER_SESSION, size + 2),
     ]
     assert world.ask("SELECT id, parent_session_id, relation FROM sessions ORDER BY id") == [
         (SESSION, None, None),
         (OTHER_SESSION, SESSION, "resume"),
     ]
-    world.settled(range(1778))
+    world.settled(range(size + 2))
 
 
 def test_case_26_an_empty_file_is_tracked_and_read_when_a_line_completes(world: World) -> None:

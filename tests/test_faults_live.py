@@ -33,14 +33,15 @@ from ctxdb.daemon.main import Daemon
 from ctxdb.daemon.rescan import Rescan
 from ctxdb.daemon.slice import Slice
 from ctxdb.daemon.status_words import DaemonReport
+from ctxdb.files import tail
 from ctxdb.files.walk import scan
 from ctxdb.lock import WriterLock
+from lab import put_empty_database
+from live_forks import Live, has, until
 from live_lab import (
     PATIENCE,
-    Live,
     count,
     events_come,
-    has,
     inside,
     own_line,
     paused,
@@ -48,8 +49,8 @@ from live_lab import (
     runtime_folder,
     session,
     transcript,
-    until,
 )
+from live_lab import Live as NewLive
 from thinning import thinned
 from world import World, as_nobody, line, lines, public_world, texts
 
@@ -73,10 +74,10 @@ def test_case_3_a_daemon_told_to_stop_while_it_reads_ends_with_0_and_whole_batch
 ) -> None:
     rng = random.Random(seed)
     for n in range(8):
-        world.write(b"".join(own_line(n, k) for k in range(150)), transcript(world, n))
+        world.write(b"".join(own_line(n, k) for k in range(75)), transcript(world, n))
     live = Live(world)
     until(lambda: live.health().pid == live.pid)
-    enough = rng.choice([0, 1, 300])
+    enough = rng.choice([0, 1, 150])
     until(lambda: count(world) >= enough)
     assert live.end() == 0
     world.offsets_agree()
@@ -85,7 +86,7 @@ def test_case_3_a_daemon_told_to_stop_while_it_reads_ends_with_0_and_whole_batch
     assert last.state == "stopped"
     assert beats.running(world.db) is None
     world.sync()
-    assert count(world) == 1200
+    assert count(world) == 600
     world.sound()
 
 
@@ -177,6 +178,7 @@ def test_case_42_a_root_that_cannot_be_read_for_a_while_loses_nothing() -> None:
                 os.chown(path, 65534, 65534)
 
         def work() -> Any:
+            put_empty_database(world.db)
             with inside(world) as daemon:
                 has(world, 2)
                 generation = world.source()["generation"]
@@ -309,6 +311,20 @@ def test_case_50_lost_events_are_made_up_for_by_looking(world: World) -> None:
     assert world.texts() == texts(range(3))
 
 
+FAST_POLLING = """
+from ctxdb.daemon import rhythm
+rhythm.RHYTHMS["polling"] = rhythm.RHYTHMS["polling"]._replace(hot=0.1, tick=0.2, walk=0.2)
+from ctxdb.cli.main import main
+main()
+"""
+
+
+@pytest.fixture
+def fast_polling(monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = rhythm.RHYTHMS["polling"]._replace(hot=0.1, tick=0.2, walk=0.2)
+    monkeypatch.setitem(rhythm.RHYTHMS, "polling", fast)
+
+
 def limited(limit: str, value: int) -> list[str]:
     """Run what follows where the kernel allows that many watches or instances."""
     script = f'echo {value} > /proc/sys/user/{limit} && exec "$@"'
@@ -335,14 +351,14 @@ def limited(limit: str, value: int) -> list[str]:
 def test_case_51_and_52_beyond_the_limits_of_inotify_it_polls_and_says_what_to_raise(
     world: World, limit: str, value: int, advice: str
 ) -> None:
-    for n in range(20):
+    for n in range(12):
         world.write(own_line(n, 0), transcript(world, n, f"-work-{n}"))
-    with Live(world, before=limited(limit, value)) as live:
+    with NewLive(world, before=limited(limit, value), code=FAST_POLLING) as live:
         until(lambda: live.health().mode == "polling")
-        for n in range(20):
+        for n in range(12):
             world.append(own_line(n, 1), transcript(world, n, f"-work-{n}"))
-        world.write(own_line(20, 0), transcript(world, 20, "-work-20"))
-        has(world, 41)
+        world.write(own_line(12, 0), transcript(world, 12, "-work-12"))
+        has(world, 25)
         shown = world.cli("status").stdout
         assert "polling" in shown
         assert f"sudo sysctl {advice}=" in shown
@@ -351,14 +367,15 @@ def test_case_51_and_52_beyond_the_limits_of_inotify_it_polls_and_says_what_to_r
 
 def test_case_53_files_in_folders_that_were_just_made_are_found(world: World) -> None:
     with Live(world):
-        for n in range(150):
+        for n in range(80):
             path = world.root / f"-work-{n}" / "deep" / "subagents" / f"agent-{n}.jsonl"
             path.parent.mkdir(parents=True)
             path.write_bytes(own_line(n, 0))
-        has(world, 150)
+        has(world, 80)
     world.sound()
 
 
+@pytest.mark.usefixtures("fast_polling")
 def test_case_54_on_a_network_file_system_it_polls_and_says_why(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -381,6 +398,7 @@ def test_case_54_on_a_network_file_system_it_polls_and_says_why(
     world.settled(range(2))
 
 
+@pytest.mark.usefixtures("fast_polling")
 def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,6 +422,7 @@ def test_case_55_when_handling_an_event_fails_it_polls_and_then_watches_again(
     world.settled(range(n))
 
 
+@pytest.mark.usefixtures("fast_polling")
 def test_case_55_when_a_watching_thread_dies_it_is_started_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -630,7 +649,8 @@ def test_case_59_the_log_is_emptied_while_lines_keep_coming(
 def test_case_89_the_daemon_searches_only_the_new_bytes_of_an_unfinished_line(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    long = line(1, padding="some words " * 300_000)
+    monkeypatch.setattr(tail, "UNFINISHED_BYTES", 1 << 18)
+    long = line(1, padding="some words " * 60_000)
     world.write(line(0) + long[:-100])
     real = os.pread
     sizes: list[int] = []
@@ -704,7 +724,8 @@ FULL = """
 import subprocess, sys
 folder, size = sys.argv[1:3]
 subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
-daemon = subprocess.Popen(sys.argv[3:])
+subprocess.run(["cp", sys.argv[3], f"{folder}/ctxdb.db"], check=True)
+daemon = subprocess.Popen(sys.argv[4:])
 print("mounted", flush=True)
 for row in sys.stdin:
     subprocess.run(["mount", "-o", f"remount,size={row.strip()}", folder], check=True)
@@ -726,11 +747,11 @@ def test_case_62_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(
     db = folder / "ctxdb.db"
     filler = "word " * 4000
     for n in range(10):
-        data = b"".join(line(n * 100 + k, f"{n} {k} {filler}") for k in range(20))
+        data = b"".join(line(n * 100 + k, f"{n} {k} {filler}") for k in range(10))
         world.write(data, transcript(world, n))
     driver = tmp_path / "driver.py"
     driver.write_text(textwrap.dedent(FULL))
-    command = ["unshare", "-Urm", sys.executable, driver, folder, "3m", *LIVE_WORDS]
+    command = ["unshare", "-Urm", sys.executable, driver, folder, "3m", world.db, *LIVE_WORDS]
     process = subprocess.Popen(
         [*command, "--db", db, "watch", "--root", world.root],
         stdin=subprocess.PIPE,
@@ -750,13 +771,13 @@ def test_case_62_on_a_full_disk_it_waits_and_goes_on_when_there_is_room(
         process.stdin.write("100m\n")
         process.stdin.flush()
         assert process.stdout.readline() == "grown\n"
-        until(lambda: health().state == "watching" and health().lines >= 200, "goes on")
+        until(lambda: health().state == "watching" and health().lines >= 100, "goes on")
     finally:
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
         process.stdout.close()
     found = World(world.root, Path(f"{folder}-copy.db"))
-    assert count(found) == 200
+    assert count(found) == 100
     found.sound()
 
 
@@ -772,6 +793,7 @@ def test_case_63_a_database_that_cannot_be_written_is_named_with_what_to_do(what
 
         def work() -> str:
             if what == "file":
+                put_empty_database(world.db)
                 world.sync()
                 world.db.chmod(0o444)
             world.db.with_name("ctxdb.db.lock").touch()
@@ -800,6 +822,7 @@ def test_case_63_a_database_that_its_owner_made_read_only_stays_so_until_he_chan
         world.write(lines(0))
 
         def first() -> None:
+            put_empty_database(world.db)
             world.sync()
             world.db.chmod(mode)
 
@@ -892,8 +915,10 @@ def test_case_64_when_its_whole_folder_is_deleted_it_makes_all_of_it_again(world
 
 
 def test_case_64_while_somebody_else_holds_the_lock_that_was_removed_it_does_not_write(
-    world: World,
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(rhythm.RHYTHMS, "events", rhythm.RHYTHMS["events"]._replace(tick=0.1))
+    monkeypatch.setattr("ctxdb.daemon.database.MAX_WAIT_SECONDS", 0.2)
     world.write(lines(0))
     with inside(world) as daemon:
         has(world, 1)
@@ -963,6 +988,7 @@ def test_case_64_while_its_folder_cannot_be_looked_into_it_waits_and_then_goes_o
         world.write(lines(0, 1))
 
         def work() -> list[str]:
+            put_empty_database(world.db)
             with inside(world) as daemon:
                 has(world, 2)
                 world.db.parent.chmod(0)
@@ -1025,11 +1051,11 @@ def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: Worl
         conn.execute("VACUUM INTO ?", (str(backup),))
     database = Database(world.db)
     database.open()
-    world.append(lines(*range(50, 2000)))
-    for n in range(2000, 2400, 100):
+    world.append(lines(*range(50, 400)))
+    for n in range(400, 480, 20):
         Slice(database.conn).take(scan((str(world.root),), is_transcript).files)
         database.checkpoint()
-        world.append(lines(*range(n, n + 100)))
+        world.append(lines(*range(n, n + 20)))
     Slice(database.conn).take(scan((str(world.root),), is_transcript).files)
     database.note()
     assert database.wal_bytes() > 0
@@ -1042,7 +1068,7 @@ def test_case_65_the_log_of_the_old_file_is_not_read_into_the_backup(world: Worl
     assert count(world) == 50
     database.drop()
     world.sync()
-    world.settled(range(2400))
+    world.settled(range(480))
 
 
 EMPTY_LOG = """
@@ -1114,8 +1140,21 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return fails
 
 
-@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE])
-@pytest.mark.parametrize("when", ["before it starts", "while it runs"])
+WHEN = ("before it starts", "while it runs")
+
+
+@pytest.mark.parametrize(
+    ("number", "when"),
+    thinned(
+        [
+            pytest.param(number, when, id=f"{when}-{number}")
+            for pair in ((errno.EIO, errno.ESTALE), (errno.ENOMEM, errno.EMFILE))
+            for number, whens in zip(pair, (WHEN, WHEN[::-1]), strict=True)
+            for when in whens
+        ],
+        2,
+    ),
+)
 def test_a_file_that_cannot_be_read_for_a_moment_is_read_though_it_does_not_change(
     world: World, broken: dict[str, int], monkeypatch: pytest.MonkeyPatch, number: int, when: str
 ) -> None:
@@ -1270,7 +1309,7 @@ def test_a_daemon_needs_nothing_more_of_its_installation_to_read_what_was_edited
 ) -> None:
     """Of another version by then, perhaps, which does not fit."""
     world.write(lines(*range(20)))
-    with Live(world, code=UNINSTALLED) as live:
+    with NewLive(world, code=UNINSTALLED) as live:
         has(world, 20)
         generation = world.source()["generation"]
         content = world.main.read_bytes()

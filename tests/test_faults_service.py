@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -14,8 +12,8 @@ from ctxdb import daemon_health as beats
 from ctxdb.daemon.main import ENDING, IGNORED
 from ctxdb.daemon.status_words import daemon_report
 from ctxdb.daemon_health import log_path
-from live_lab import Live, has, until
-from world import RUN, World, line
+from live_forks import Live, has, until
+from world import RUN, Done, World, line
 
 # A watch whose loop stops to turn when a file says so. Signs of life come five times a second.
 HANGS = (
@@ -35,15 +33,9 @@ loop.Loop.once = once
 )
 
 
-def ctxdb(world: World, *words: str) -> subprocess.CompletedProcess[str]:
-    root = ["--root", str(world.root)] if words[0] == "sync" else []
+def ctxdb(world: World, *words: str) -> Done:
     os.environ["CLAUDE_CONFIG_DIR"] = str(world.root.parent)  # tests/conftest.py restores it
-    return subprocess.run(
-        [sys.executable, "-c", RUN, "--db", str(world.db), *words, *root],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return world.cli(*words)
 
 
 def state(world: World) -> str:

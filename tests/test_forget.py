@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from ctxdb.archive.archive_file import archive_path
+from ctxdb.config import Config
 from ctxdb.daemon_health import log_path
+from ctxdb.ingest.sync import sync
+from ctxdb.progress import NullProgress
+from ctxdb.rebuild.rebuild import rebuild
+from ctxdb.verify import verify
 from kill_lab import EVERY_20TH, Saved, failures, kills
 from private_lab import (
     FOLDER,
@@ -26,20 +31,41 @@ from private_lab import (
     make_home,
     write,
 )
+from quick_tables import copy_tables
+from seen_files import Seen
 from world import RUN, run_python
+
+
+@pytest.fixture(autouse=True)
+def _quick_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_tables(monkeypatch)
 
 
 @pytest.fixture
 def private(home: Path, tmp_path: Path) -> Home:
     made = make_home(home / ".claude", tmp_path / "data" / "ctxdb.db")
-    made.must("sync")
+    read(made)
     return made
+
+
+def config(home: Home) -> Config:
+    return Config(home.db, (str(home.projects),), archive=True)
+
+
+def read(home: Home) -> None:
+    """What `ctxdb sync` does, in this process: three times as fast."""
+    assert sync(config(home), progress=NullProgress()).problems == []
+
+
+def must_verify(home: Home) -> None:
+    report = verify(config(home), NullProgress())
+    assert (report.shown, report.ok) == ([], True)
 
 
 def must_be_gone(home: Home) -> None:
     assert found_in(home.db.parent, WORD, PRIVATE, "00000007-0000") == []
     assert home.sessions() == [OTHER]
-    assert home.must("verify", "--json").returncode == 0
+    must_verify(home)
     assert home.must("archive", "verify").returncode == 0
 
 
@@ -76,20 +102,20 @@ def test_a_forgotten_session_stays_out_whatever_comes_later(private: Home) -> No
         file.write(dump([more]))
     write(private.claude / "todos" / f"{PRIVATE}-agent-{PRIVATE}.json", b'[{"content": "new"}]')
     write(private.claude / "plans" / f"{SLUG}.md", f"new {WORD}".encode())
-    private.must("sync")
+    read(private)
     private.must("archive", "add")
     must_be_gone(private)
     # history.jsonl is written again, as a whole
     lines = (private.claude / "history.jsonl").read_bytes()
     (private.claude / "history.jsonl").unlink()
     write(private.claude / "history.jsonl", lines)
-    private.must("sync")
+    read(private)
     must_be_gone(private)
 
 
 def test_a_rebuild_keeps_it_out(private: Home) -> None:
     private.must("forget", "--session", PRIVATE, "--yes")
-    private.must("rebuild")
+    rebuild(config(private), NullProgress())
     must_be_gone(private)
 
 
@@ -121,7 +147,7 @@ def test_a_reader_holds_up_the_erasing_and_the_next_sync_finishes_it(private: Ho
         assert "Traceback" not in done.stderr
         assert "not yet erased" in private.must("forget", "--list").stdout
     assert private.sessions() == [OTHER]
-    private.must("sync")
+    read(private)
     must_be_gone(private)
     assert "not yet erased" not in private.must("forget", "--list").stdout
 
@@ -132,7 +158,7 @@ def test_sources_are_deleted_only_if_asked_for(private: Home) -> None:
     assert path.exists()
     short = private.must("forget", "--list").stdout.split()[0]
     private.must("forget", "--undo", short)
-    private.must("sync")
+    read(private)
     assert private.sessions() == [OTHER, PRIVATE]
     private.must("forget", "--session", PRIVATE, "--yes", "--sources")
     assert not path.exists()
@@ -149,15 +175,15 @@ def test_undo_lets_the_session_in_again(private: Home) -> None:
     assert PRIVATE[:8] not in str(listed)
     assert private.run("forget", "--undo", "zz").returncode == 2
     private.must("forget", "--undo", listed[0]["id"])
-    private.must("sync")
+    read(private)
     assert private.sessions() == [OTHER, PRIVATE]
     private.must("forget", "--session", PRIVATE, "--yes")
     private.must("forget", "--undo", PRIVATE.upper())
-    private.must("sync")
+    read(private)
     assert private.sessions() == [OTHER, PRIVATE]
     assert private.rows("SELECT prompt FROM history ORDER BY 1") == before
     assert private.rows("SELECT count(*) FROM plans") == [(2,)]
-    private.must("verify")
+    must_verify(private)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +235,7 @@ def test_forgetting_a_project_does_not_block_new_sessions(private: Home) -> None
     assert private.sessions() == []
     new = "aaaa0000-0000-4000-8000-000000000001"
     write(private.projects / FOLDER / f"{new}.jsonl", dump(entries(new, "Fresh", 9)))
-    private.must("sync")
+    read(private)
     assert private.sessions() == [new]
 
 
@@ -217,7 +243,7 @@ def test_a_fork_is_listed_and_forgotten_only_with_copies(private: Home) -> None:
     fork = "f0000000-0000-4000-8000-00000000000f"
     rows = [{**row, "sessionId": fork} for row in entries(PRIVATE, WORD, 7) if "sessionId" in row]
     write(private.projects / FOLDER / f"{fork}.jsonl", dump(rows))
-    private.must("sync")
+    read(private)
     saved = private.db.parent.with_name("saved")
     shutil.copytree(private.db.parent, saved)
     told = private.must("forget", "--session", PRIVATE, "--dry-run").stderr
@@ -226,7 +252,7 @@ def test_a_fork_is_listed_and_forgotten_only_with_copies(private: Home) -> None:
     private.must("forget", "--session", PRIVATE, "--yes")
     assert private.sessions() == [OTHER, fork]
     assert private.rows(f"SELECT count(*) FROM messages WHERE session_id = '{fork}'") == [(4,)]
-    private.must("verify")
+    must_verify(private)
     shutil.rmtree(private.db.parent)
     shutil.copytree(saved, private.db.parent)
     private.must("forget", "--session", PRIVATE, "--yes", "--with-copies")
@@ -274,8 +300,8 @@ def test_restoring_an_old_backup_does_not_bring_a_forgotten_session_back(
     done = private.must("backup", "--restore", folder)
     assert "1 session of the backup, as you had it in the database before" in done.stdout
     must_be_gone(private)
-    private.must("sync")
-    private.must("rebuild")
+    read(private)
+    rebuild(config(private), NullProgress())
     must_be_gone(private)
     assert len(json.loads(private.must("forget", "--list", "--json").stdout)) == 1
 
@@ -312,7 +338,7 @@ def must_end_well(home: Home, moment: int) -> None:
     """After a kill or a failure, a sync brings all of it or none of it to an end."""
     __tracebackhide__ = True
     was_whole = whole(home)
-    home.must("sync")
+    read(home)
     if was_whole:
         assert home.sessions() == [OTHER, PRIVATE], moment
         home.must("archive", "verify")
@@ -326,8 +352,10 @@ def test_killed_at_any_moment_a_session_is_whole_or_gone(private: Home, every: i
     private.must("archive", "add")
     before = Saved(private.db.parent)
     command = ["--db", private.db, "forget", "--session", PRIVATE, "--yes"]
+    seen = Seen()
     for moment in kills(every, command, before.put_back):
-        must_end_well(private, moment)
+        if seen.is_new(private.db.parent):
+            must_end_well(private, moment)
     must_be_gone(private)
 
 
@@ -337,6 +365,8 @@ def test_whatever_write_fails_a_session_is_whole_or_gone(private: Home, every: i
     before = Saved(private.db.parent)
     command = ["--db", private.db, "forget", "--session", PRIVATE, "--yes"]
     step = every if every == 1 else every * 3  # it writes far more often than it runs statements
+    seen = Seen()
     for failed in failures(step, command, before.put_back):
-        must_end_well(private, failed.moment)
+        if seen.is_new(private.db.parent):
+            must_end_well(private, failed.moment)
     must_be_gone(private)

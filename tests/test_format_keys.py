@@ -121,16 +121,16 @@ _TOOL_IN_SQL = re.compile(r"'(?:Agent|Workflow|Bash|Edit|Write|Read)'")
 
 def spelt_in(source: str) -> list[tuple[int, str]]:
     """The lines of a module, and the keys in its texts. Docstrings and comments may name them."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         and isinstance(node.body[0], ast.Expr)
     }
     return [
         (node.lineno, found.group())
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and id(node) not in docstrings

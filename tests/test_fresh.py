@@ -19,6 +19,7 @@ from ctxdb.lock import WriterLock, lock_path
 from ctxdb.progress import NullProgress
 from ctxdb.query import fresh
 from ctxdb.query.fresh import freshen, look
+from lab import put_empty_database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,7 @@ def config(home: Path) -> Config:
 
 
 def sync(config: Config) -> None:
+    put_empty_database(config.db_path)
     ctxdb.ingest.sync.sync(config, progress=NullProgress())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -77,13 +78,21 @@ def _top(module: str) -> str:
     return top
 
 
+def statements(within: ast.AST) -> Iterator[ast.AST]:
+    """All statements, also those inside of others, without looking into expressions."""
+    for node in ast.iter_child_nodes(within):
+        if isinstance(node, ast.stmt | ast.excepthandler | ast.match_case):
+            yield node
+            yield from statements(node)
+
+
 def imports_of(path: Path, source: Path = SOURCE) -> list[Import]:
     """All imports of ctxdb modules in a file, also those inside functions and for types only."""
     parts = path.relative_to(source).with_suffix("").parts
     module = ".".join(parts)
     package = ["ctxdb", *parts[:-1]]
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

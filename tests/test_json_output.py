@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 
 from ctxdb.cli.main import wants_json
 from demo_db import demo_folder
-from world import Done, run_ctxdb
+from in_process import run_here
+from world import Done
 
 SCHEMAS = Path(__file__).parents[1] / "docs/schemas"
 
@@ -26,7 +27,7 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(db: Path, *words: str) -> Done:
-    return run_ctxdb("--db", db, *words)
+    return run_here("--db", db, *words)
 
 
 def check(name: str, value: Any) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builder import World
+from ctxdb.cli import main
 from ctxdb.columns import FULL, METADATA, USAGE
 from ctxdb.progress import NullProgress
 from ctxdb.store.connection import open_reader
@@ -37,23 +37,48 @@ def written(one: Laptop, folder: Path, level: str = METADATA, person: str = "ada
         return export(conn, folder, exporter, NullProgress())
 
 
-def asked(folder: Path, sql: str) -> list[tuple[Any, ...]]:
-    with closing(duckdb.connect()) as conn:
+@contextmanager
+def opened(folder: Path) -> Iterator[Any]:
+    """DuckDB with the views of a dataset: making them takes longer than an answer."""
+    with closing(duckdb.connect(config={"threads": 1})) as conn:
         conn.execute("SET TimeZone = 'UTC'")
         conn.execute((folder / "ctxdb.duckdb.sql").read_text())
+        yield conn
+
+
+def asked(folder: Path, sql: str) -> list[tuple[Any, ...]]:
+    with opened(folder) as conn:
         return conn.execute(sql).fetchall()
 
 
 def must_cost_the_same(one: Laptop, folder: Path) -> None:
+    with opened(folder) as lake:
+        must_cost_the_same_in(one, lake)
+
+
+def must_cost_the_same_in(one: Laptop, lake: Any) -> None:
     here = one.rows(COSTS.format("_costs"))
-    there = asked(folder, COSTS.format("ctxdb.requests"))
+    there = lake.execute(COSTS.format("ctxdb.requests")).fetchall()
     numbers = [tuple(int(v) if not isinstance(v, str | None) else v for v in r) for r in there]
     assert sorted(here, key=repr) == sorted(numbers, key=repr)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
     return build(every_step()).contents()
+
+
+@pytest.fixture(scope="module")
+def few_files() -> dict[str, bytes]:
+    """Some sessions, with agents and with a replay in a sidechain."""
+    steps = ("by_the_way", "agent", "edit", "failed", "chunks")
+    return build([("new", 0, ["prompt", step, "answer"]) for step in steps]).contents()
+
+
+@pytest.fixture
+def few(few_files: dict[str, bytes]) -> Iterator[Laptop]:
+    with laptop(few_files) as made:
+        yield made
 
 
 @pytest.fixture
@@ -68,41 +93,41 @@ def one(files: dict[str, bytes]) -> Iterator[Laptop]:
 )
 def test_duckdb_reads_the_same_counts_and_money(one: Laptop, tmp_path: Path, level: str) -> None:
     written(one, tmp_path, level)
-    for table in team_tables():
-        assert asked(tmp_path, f"SELECT count(*) FROM ctxdb.{table.name}") == one.rows(
-            f"SELECT count(*) FROM {table.name}"
-        ), table.name
-    must_cost_the_same(one, tmp_path)
-    for view in (
-        "daily_costs",
-        "sessions_overview",
-        "tool_stats",
-        "file_activity",
-        "adoption",
-        "cache_efficiency",
-        "limits",
-        "tool_errors",
-        "costs_by_person",
-        "costs_by_team",
-    ):
-        asked(tmp_path, f"SELECT count(*) FROM (SELECT * FROM ctxdb.{view})")
-    if level != USAGE:
-        here = one.rows("SELECT tool, calls, errors, median_ms FROM tool_stats")
-        there = asked(tmp_path, "SELECT tool, calls, errors, median_ms FROM ctxdb.tool_stats")
-        assert sorted(here) == sorted(there)
+    with opened(tmp_path) as lake:
+        for table in team_tables():
+            count = lake.execute(f"SELECT count(*) FROM ctxdb.{table.name}").fetchall()
+            assert count == one.rows(f"SELECT count(*) FROM {table.name}"), table.name
+        must_cost_the_same_in(one, lake)
+        for view in (
+            "daily_costs",
+            "sessions_overview",
+            "tool_stats",
+            "file_activity",
+            "adoption",
+            "cache_efficiency",
+            "limits",
+            "tool_errors",
+            "costs_by_person",
+            "costs_by_team",
+        ):
+            lake.execute(f"SELECT count(*) FROM (SELECT * FROM ctxdb.{view})").fetchall()
+        if level != USAGE:
+            here = one.rows("SELECT tool, calls, errors, median_ms FROM tool_stats")
+            there = lake.execute("SELECT tool, calls, errors, median_ms FROM ctxdb.tool_stats")
+            assert sorted(here) == sorted(there.fetchall())
 
 
-def test_columns_above_the_level_are_empty_and_described(one: Laptop, tmp_path: Path) -> None:
+def test_columns_above_the_level_are_empty_and_described(few: Laptop, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
-    written(one, tmp_path, USAGE)
+    written(few, tmp_path, USAGE)
     assert asked(tmp_path, "SELECT count(text), count(cwd) FROM ctxdb.messages") == [(0, 0)]
     schema = pq.read_schema(next(tmp_path.glob("table=usage/*/*/data.parquet")))
     assert schema.field("cost").metadata[b"description"]
     assert all(field.metadata for field in schema)
-    written(one, tmp_path, FULL)
+    written(few, tmp_path, FULL)
     assert asked(tmp_path, "SELECT count(text) > 0 FROM ctxdb.messages") == [(True,)]
-    written(one, tmp_path, USAGE)
+    written(few, tmp_path, USAGE)
     assert asked(tmp_path, "SELECT count(text) FROM ctxdb.messages") == [(0,)]
 
 
@@ -133,61 +158,72 @@ def test_only_what_has_changed_is_written_again(tmp_path: Path) -> None:
 
 
 def test_two_machines_share_a_dataset_and_a_request_counts_once(
-    files: dict[str, bytes], tmp_path: Path
+    few_files: dict[str, bytes], tmp_path: Path
 ) -> None:
-    with laptop(files) as one, laptop(files) as other:
+    with laptop(few_files) as one, laptop(few_files) as other:
         written(one, tmp_path)
         written(other, tmp_path, person="grace")
-        must_cost_the_same(one, tmp_path)
-        assert asked(tmp_path, "SELECT count(*) FROM ctxdb.machines") == [(2,)]
+        with opened(tmp_path) as lake:
+            must_cost_the_same_in(one, lake)
+            assert lake.execute("SELECT count(*) FROM ctxdb.machines").fetchall() == [(2,)]
 
 
 def test_a_replay_in_a_sidechain_on_another_machine_costs_nothing(
-    files: dict[str, bytes], tmp_path: Path
+    few_files: dict[str, bytes], tmp_path: Path
 ) -> None:
-    agents = {name: data for name, data in files.items() if "agent" in name}
-    others = {name: data for name, data in files.items() if name not in agents}
-    with laptop(agents) as one, laptop(others) as other, laptop(files) as both:
+    agents = {name: data for name, data in few_files.items() if "agent" in name}
+    others = {name: data for name, data in few_files.items() if name not in agents}
+    with laptop(agents) as one, laptop(others) as other, laptop(few_files) as both:
+        keys = "SELECT request_key FROM usage"
+        assert {*one.rows(keys), *other.rows(keys)} > {*both.rows(keys)}  # one is a replay
         written(one, tmp_path)
         written(other, tmp_path, person="grace")
         there = asked(tmp_path, "SELECT request_key FROM ctxdb.requests")
-        assert sorted(there) == sorted(both.rows("SELECT request_key FROM usage"))
+        assert sorted(there) == sorted(both.rows(keys))
 
 
 def test_a_forgotten_session_leaves_the_files_of_every_machine(
-    files: dict[str, bytes], tmp_path: Path
+    few_files: dict[str, bytes], tmp_path: Path
 ) -> None:
-    with laptop(files) as one, laptop(files) as other:
+    with laptop(few_files) as one, laptop(few_files) as other:
         written(one, tmp_path, FULL)
         written(other, tmp_path, FULL, person="grace")
         ((gone,),) = one.rows("SELECT session_id FROM usage ORDER BY session_id LIMIT 1")
         one.forget(gone)
         written(one, tmp_path, FULL)
         written(other, tmp_path, FULL, person="grace")
-        for table in team_tables():
-            found = f"SELECT count(*) FROM ctxdb._{table.name} WHERE session_id = '{gone}'"
-            assert asked(tmp_path, found) == [(0,)], table.name
+        with opened(tmp_path) as lake:
+            for table in team_tables():
+                found = f"SELECT count(*) FROM ctxdb._{table.name} WHERE session_id = '{gone}'"
+                assert lake.execute(found).fetchall() == [(0,)], table.name
         for path in (tmp_path / "_ctxdb").rglob("*"):
             assert gone not in path.name
             assert path.is_dir() or gone not in path.read_text()
 
 
-def test_the_command_writes_a_dataset(one: Laptop, tmp_path: Path) -> None:
+def test_the_command_writes_a_dataset(
+    few: Laptop,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     folder = tmp_path / "it's here"
-    words = [sys.executable, "-m", "ctxdb", "--db", str(one.db), "export", "--parquet", str(folder)]
-    done = subprocess.run(
-        [*words, "--no-sync", "--json"], capture_output=True, text=True, check=True
-    )
-    assert '"level": "metadata"' in done.stdout
-    must_cost_the_same(one, folder)
+    words = ["ctxdb", "--db", str(few.db), "export", "--parquet", str(folder)]
+    monkeypatch.setattr(sys, "argv", [*words, "--no-sync", "--json"])
+    with pytest.raises(SystemExit) as left:
+        main.main()
+    told = capsys.readouterr()
+    assert not left.value.code, told.err
+    assert '"level": "metadata"' in told.out
+    must_cost_the_same(few, folder)
 
 
-def test_a_folder_that_cannot_be_written_is_named(one: Laptop, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_named(few: Laptop, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     from ctxdb.errors import CtxdbError
 
     with pytest.raises(CtxdbError, match="file"):
-        written(one, tmp_path / "file")
+        written(few, tmp_path / "file")
 
 
 @pytest.mark.spark

@@ -29,7 +29,8 @@ from ctxdb.daemon.status_words import DaemonReport, daemon_report
 from ctxdb.daemon_health import log_path
 from ctxdb.errors import CtxdbError
 from ctxdb.lock import WriterLock, current_writer, holds_lock, lock_path
-from live_lab import PATIENCE, Live, has, inside, runtime_folder, until
+from live_forks import Live, has, until
+from live_lab import PATIENCE, inside, runtime_folder
 from world import World, line, lines, run_python
 
 RUN = "from ctxdb.cli.main import main; main()"
@@ -55,6 +56,13 @@ def started(world: World) -> Iterator[World]:
     assert done.returncode == 0, done.stderr
     yield world
     ctxdb(world, "daemon", "stop")
+
+
+@pytest.fixture
+def watched(world: World) -> Iterator[World]:
+    """The same, where it does not matter how it was started: that is cheaper."""
+    with Live(world):
+        yield world
 
 
 # -- start, stop, restart --------------------------------------------------------------------------
@@ -104,10 +112,10 @@ def test_a_started_daemon_holds_nothing_that_its_starter_had_open(world: World) 
         ctxdb(world, "daemon", "stop")
 
 
-def test_a_second_start_names_the_first_and_exits_3(started: World) -> None:
-    health = beats.running(started.db)
+def test_a_second_start_names_the_first_and_exits_3(watched: World) -> None:
+    health = beats.running(watched.db)
     assert health is not None
-    done = ctxdb(started, "daemon", "start", "--root", started.root)
+    done = ctxdb(watched, "daemon", "start", "--root", watched.root)
     assert (done.returncode, done.stdout) == (3, "")
     assert f"process {health.pid} " in done.stderr
     assert done.stderr.count("\n") == 1
@@ -255,24 +263,24 @@ def test_a_waiting_watch_can_be_stopped(world: World) -> None:
 # -- status and logs -------------------------------------------------------------------------------
 
 
-def test_status_shows_a_running_daemon_and_exits_1_without_one(started: World) -> None:
-    started.write(lines(0, 1, 2))
-    has(started, 3)
-    until(lambda: (beats.running(started.db) or beats.Health()).lines == 3)
-    done = ctxdb(started, "daemon", "status")
+def test_status_shows_a_running_daemon_and_exits_1_without_one(watched: World) -> None:
+    watched.write(lines(0, 1, 2))
+    has(watched, 3)
+    until(lambda: (beats.running(watched.db) or beats.Health()).lines == 3)
+    done = ctxdb(watched, "daemon", "status")
     assert done.returncode == 0
     assert "watching" in done.stdout
     assert "events mode" in done.stdout
     assert "3 lines in" in done.stdout
-    shown = json.loads(ctxdb(started, "daemon", "status", "--json").stdout)
+    shown = json.loads(ctxdb(watched, "daemon", "status", "--json").stdout)
     assert shown["running"] is True
     assert shown["state"] == "watching"
     assert shown["lines"] == 3
     assert {"lag_ms", "events", "rescans", "mode", "mode_reason", "last_error"} <= set(shown)
-    whole = json.loads(ctxdb(started, "status", "--json").stdout)
+    whole = json.loads(ctxdb(watched, "status", "--json").stdout)
     assert whole["daemon"]["pid"] == shown["pid"]
-    ctxdb(started, "daemon", "stop")
-    gone = ctxdb(started, "daemon", "status", "--json")
+    ctxdb(watched, "daemon", "stop")
+    gone = ctxdb(watched, "daemon", "status", "--json")
     assert set(json.loads(gone.stdout)) == set(shown) == NAMES
     assert gone.returncode == 1
     assert json.loads(gone.stdout)["running"] is False
@@ -327,35 +335,35 @@ def test_status_names_a_root_that_cannot_be_read_until_it_can(
         assert "cannot read" not in shown
 
 
-def test_a_killed_daemon_is_told_from_a_stopped_one(started: World) -> None:
-    health = beats.running(started.db)
+def test_a_killed_daemon_is_told_from_a_stopped_one(watched: World) -> None:
+    health = beats.running(watched.db)
     assert health is not None
     os.kill(health.pid, signal.SIGKILL)
-    until(lambda: beats.running(started.db) is None)
-    report = daemon_report(started.db)
+    until(lambda: beats.running(watched.db) is None)
+    report = daemon_report(watched.db)
     assert "not running: it was killed after 2" in "\n".join(report.lines())
     assert report.as_dict()["state"] == "killed"
     assert report.as_dict()["running"] is False
 
 
-def test_the_log_tells_of_starts_and_stops_and_not_of_transcripts(started: World) -> None:
-    started.write(line(0, "a secret that must not be logged") + b'{"torn": "secret"\n')
-    has(started, 1)
-    ctxdb(started, "daemon", "stop")
-    shown = ctxdb(started, "daemon", "logs").stdout
+def test_the_log_tells_of_starts_and_stops_and_not_of_transcripts(watched: World) -> None:
+    watched.write(line(0, "a secret that must not be logged") + b'{"torn": "secret"\n')
+    has(watched, 1)
+    ctxdb(watched, "daemon", "stop")
+    shown = ctxdb(watched, "daemon", "logs").stdout
     assert "watching" in shown
     assert "stopped" in shown
     assert "secret" not in shown
-    assert ctxdb(started, "daemon", "logs", "-n", "1").stdout.count("\n") == 1
+    assert ctxdb(watched, "daemon", "logs", "-n", "1").stdout.count("\n") == 1
 
 
-def test_health_and_log_are_private_and_the_database_tells_of_the_daemon(started: World) -> None:
-    for path in (beats.health_path(started.db), log_path(started.db)):
+def test_health_and_log_are_private_and_the_database_tells_of_the_daemon(watched: World) -> None:
+    for path in (beats.health_path(watched.db), log_path(watched.db)):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    until(lambda: kept(started)["state"] == "watching")
-    ctxdb(started, "daemon", "stop")
-    assert kept(started)["state"] == "stopped"
+    until(lambda: kept(watched)["state"] == "watching")
+    ctxdb(watched, "daemon", "stop")
+    assert kept(watched)["state"] == "stopped"
 
 
 def kept(world: World) -> Any:
@@ -633,15 +641,15 @@ NO_BUS = "#!/bin/sh\necho Failed to connect to bus: No medium found >&2\nexit 1\
 
 
 def test_where_systemd_cannot_be_asked_nothing_is_installed_and_the_daemon_stays(
-    started: World, systemctl: Path, tmp_path: Path
+    watched: World, systemctl: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "bin/systemctl").write_text(NO_BUS)
-    done = ctxdb(started, "daemon", "install", "--root", started.root)
+    done = ctxdb(watched, "daemon", "install", "--root", watched.root)
     assert done.returncode == 1
     assert "Failed to connect to bus" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (Path(os.environ["XDG_CONFIG_HOME"]) / "systemd").exists()
-    assert beats.running(started.db) is not None
+    assert beats.running(watched.db) is not None
 
 
 def test_a_unit_is_removed_where_systemd_cannot_be_asked(

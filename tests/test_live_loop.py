@@ -23,7 +23,8 @@ from ctxdb.daemon.slice import Limits, Slice
 from ctxdb.files import tail
 from ctxdb.files.walk import FoundFile, scan
 from ctxdb.ingest import line_reader
-from live_lab import Live, count, events_come, has, inside, own_line, session, transcript, until
+from live_forks import Live, has, until
+from live_lab import count, events_come, inside, own_line, session, transcript
 from world import World, line, lines, texts
 
 
@@ -385,15 +386,16 @@ def test_case_83_catching_up_reads_each_byte_once(
         sizes.append(len(data))
         return data
 
+    monkeypatch.setattr(line_reader, "CHUNK_BYTES", 1 << 18)
     recorder = Recorder()
     padding = "some words " * 2000
     for n in range(4):
-        made = [line(n * 1000 + k, sessionId=session(n), padding=padding) for k in range(200)]
+        made = [line(n * 1000 + k, sessionId=session(n), padding=padding) for k in range(100)]
         world.write(b"".join(made), transcript(world, n))
     total = sum(path.stat().st_size for path in world.root.rglob("*.jsonl"))
     monkeypatch.setattr(os, "pread", pread)
     with inside(world, change=lambda d: setattr(d.intake, "make_slice", recorder)):
-        has(world, 800)
+        has(world, 400)
     assert len(recorder.slices) >= 4
     # A line at the end of a block is read twice, and the marks of each slice are small.
     assert sum(sizes) < 1.5 * total
@@ -483,7 +485,7 @@ def test_a_slice_has_so_many_files_and_no_more() -> None:
         max_size=60,
     )
 )
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_no_file_is_lost_or_doubled_whatever_happens_to_slices(
     steps: list[tuple[str, int]],
 ) -> None:

@@ -13,7 +13,9 @@ from ctxdb.daemon import rescan
 from ctxdb.daemon.rescan import ROUND_PARTS, Rescan
 from ctxdb.daemon.rhythm import RHYTHMS
 from ctxdb.files.walk import FoundFile
-from live_lab import events_come, has, inside, put_in_place, until
+from lab import put_empty_database
+from live_forks import has, until
+from live_lab import events_come, inside, put_in_place
 from world import World, as_nobody, line, lines, public_world
 
 DAY = 86_400
@@ -181,6 +183,7 @@ def test_a_folder_that_can_be_read_again_is_read_and_watched(
                 os.chown(path, 65534, 65534)
 
         def work() -> Any:
+            put_empty_database(world.db)
             closed.chmod(0)
             with inside(world) as daemon:
                 has(world, 1)

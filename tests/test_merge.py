@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 import tarfile
 from contextlib import closing
 from pathlib import Path
@@ -33,9 +31,11 @@ from ctxdb.store.integrity import sessions_only_here
 from ctxdb.verify import verify
 from demo_db import demo_folder
 from lab import must_equal, put_empty_database
+from quick_tables import copy_tables
 from real_corpus import CORPUS, HAS_CORPUS
 from snapshot import content
 from thinning import thinned
+from world import run_ctxdb, run_python
 
 # What tells how files were read, not what they say.
 OF_FILES = ("source_files", "line_counts", "message_copies")
@@ -45,6 +45,7 @@ class Desk(NamedTuple):
     """One folder that both laptops call the same: whose turn it is has its files there."""
 
     folder: Path
+    drawer: Path  # what laptops were after they had read their first files
 
     @property
     def projects(self) -> Path:
@@ -75,6 +76,19 @@ class Laptop(NamedTuple):
 
     def take(self, files: dict[str, bytes]) -> Laptop:
         """Have these files below ~/.claude, and read them."""
+        if not self.db.parent.exists():
+            made = self.desk.drawer / self.name / str(hash((self.archive, *files.items())))
+            if not made.exists():
+                self._read(files)
+                shutil.copytree(self.db.parent, made)
+                return self
+            shutil.copytree(made, self.db.parent)
+            self.sit_down()
+        else:
+            self._read(files)
+        return self
+
+    def _read(self, files: dict[str, bytes]) -> None:
         (self.files / "projects").mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             path = self.files / name
@@ -82,7 +96,6 @@ class Laptop(NamedTuple):
             path.write_bytes(data)
             os.utime(path, (1_780_000_000, 1_780_000_000))
         self.sync()
-        return self
 
     def sit_down(self) -> None:
         shutil.rmtree(self.desk.folder / "home", ignore_errors=True)
@@ -157,9 +170,25 @@ def must_be_whole(one: Laptop) -> None:
     assert report.ok
 
 
+@pytest.fixture(autouse=True)
+def _quick_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_tables(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("room")
+
+
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(room: Path) -> Desk:
+    """A clean desk. It is always at the same place, so what was read there once need not be again.
+
+    A laptop of a name has the same id in every test. Two of different names never have.
+    """
+    shutil.rmtree(room / "desk", ignore_errors=True)
+    (room / "desk").mkdir()
+    return Desk(room / "desk", room / "drawer")
 
 
 def beside(folder: Path) -> dict[str, bytes]:
@@ -177,14 +206,15 @@ def test_both_ways_give_what_one_machine_would_have(desk: Desk) -> None:
     assert beside(b.db.parent) == before
     assert report.sessions > 0
     assert report.sessions_without_bytes == 0
-    must_equal(said(one.db), said(a.db))
+    wanted = said(one.db)
+    must_equal(wanted, said(a.db))
     must_be_whole(a)
     again = a.merge(b)
     assert (again.files, again.bytes, again.sessions, again.messages) == (0, 0, 0, 0)
-    must_equal(said(one.db), said(a.db))
+    must_equal(wanted, said(a.db))
     c = desk.laptop("a-before")
     b.merge(c)
-    must_equal(said(one.db), said(b.db))
+    must_equal(wanted, said(b.db))
     # Each has all of the other by now: nothing is new, and own files do not become foreign.
     assert a.merge(b).files == 0
     assert a.rows("SELECT count(DISTINCT machine) FROM source_files") == [(2,)]
@@ -499,22 +529,11 @@ def test_a_killed_merge_is_completed_by_the_next(desk: Desk, kill: int) -> None:
         "merge(Config(Path(db), (root,), archive=True), Path(other), NullProgress())"
     )
     a.sit_down()
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(a.db), str(b.db), str(desk.projects)],
-        env={**os.environ, "CTXDB_TEST_KILL": f"before_commit:{kill}"},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    env = {**os.environ, "CTXDB_TEST_KILL": f"before_commit:{kill}"}
+    done = run_python(code, a.db, b.db, desk.projects, env=env)
     assert done.returncode in (0, -9), done.stderr
     a.merge(b)
     must_equal(said(desk.laptop("one").take(files).db), said(a.db))
-
-
-def ctxdb(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "ctxdb", *words], capture_output=True, text=True, check=False
-    )
 
 
 def test_the_command_says_what_it_did(desk: Desk) -> None:
@@ -525,13 +544,13 @@ def test_the_command_says_what_it_did(desk: Desk) -> None:
     a.sit_down()
     words = ["--db", str(a.db), "merge", str(b.db), "--root", str(desk.projects)]
     for more in (["--dry-run"], []):
-        done = ctxdb(*words, *more, "--json")
+        done = run_ctxdb(*words, *more, "--json")
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         assert [error.message for error in check.iter_errors(answer)] == []
         assert answer["sessions"] == 1
-    assert "Nothing new in" in ctxdb(*words).stdout
-    refused = ctxdb("--db", str(a.db), "merge", str(desk.folder / "none.db"))
+    assert "Nothing new in" in run_ctxdb(*words).stdout
+    refused = run_ctxdb("--db", str(a.db), "merge", str(desk.folder / "none.db"))
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
 
 

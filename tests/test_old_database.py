@@ -15,6 +15,7 @@ from ctxdb.ingest import first_sync
 from ctxdb.store.connection import APPLICATION_ID
 from ctxdb.store.version import steps
 from live_lab import Live, has
+from quick_tables import copy_tables
 from thinning import thinned
 from world import OTHER_SESSION, Done, World, line, lines, texts
 
@@ -33,12 +34,27 @@ PRICE = (
 )
 
 
+@pytest.fixture(autouse=True)
+def _quick_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_tables(monkeypatch)
+
+
 @pytest.fixture(params=OLD_SCHEMAS)
 def old(world: World, request: pytest.FixtureRequest) -> World:
     """A world whose database is an old one, made from two files."""
+    return made_old(world, request.param)
+
+
+@pytest.fixture(params=thinned(OLD_SCHEMAS, 2))
+def any_old(world: World, request: pytest.FixtureRequest) -> World:
+    """The same, for what does not look at the old tables: one schema, in `make check` each."""
+    return made_old(world, request.param)
+
+
+def made_old(world: World, schema: str) -> World:
     world.write(lines(0, 1))
     world.write(line(7, sessionId=OTHER_SESSION), second(world))
-    make_old(world, world.main, second(world), schema=request.param)
+    make_old(world, world.main, second(world), schema=schema)
     return world
 
 
@@ -115,36 +131,36 @@ def test_sync_makes_it_again_when_every_source_exists(old: World) -> None:
 
 
 def test_many_transcripts_are_read_by_other_processes(
-    old: World, monkeypatch: pytest.MonkeyPatch
+    any_old: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(first_sync, "MIN_BYTES", 1)
     monkeypatch.setattr(first_sync.os, "cpu_count", lambda: 2)
-    assert old.sync().lines_read == 3
-    made_again(old)
+    assert any_old.sync().lines_read == 3
+    made_again(any_old)
 
 
-def test_lines_that_have_come_since_are_read_too(old: World) -> None:
-    old.append(lines(2))
-    assert old.cli("sync").returncode == 0
-    assert old.texts() == texts([0, 1, 2, 7])
+def test_lines_that_have_come_since_are_read_too(any_old: World) -> None:
+    any_old.append(lines(2))
+    assert any_old.cli("sync").returncode == 0
+    assert any_old.texts() == texts([0, 1, 2, 7])
 
 
-def test_the_command_says_that_it_was_made_again(old: World) -> None:
-    done = old.cli("sync")
+def test_the_command_says_that_it_was_made_again(any_old: World) -> None:
+    done = any_old.cli("sync")
     assert done.returncode == 0
     assert "made by an earlier version of ctxdb; it has been made again." in done.stdout
-    made_again(old)
+    made_again(any_old)
 
 
-def test_deleted_prices_stay_deleted(old: World) -> None:
-    old.sync()
+def test_deleted_prices_stay_deleted(any_old: World) -> None:
+    any_old.sync()
     shipped = "SELECT model, coalesce(effective_from, ''), prompt_tokens_gt FROM prices"
-    model, since, size = old.ask(f"{shipped} WHERE origin = 'shipped'").pop()
-    make_old(old, old.main, second(old))
-    old.change("INSERT INTO _deleted_prices VALUES (?, ?, ?)", model, since, size)
-    old.sync()
-    assert (model, since, size) not in old.ask(shipped)
-    assert (model, since, size) in old.ask("SELECT * FROM _deleted_prices")
+    model, since, size = any_old.ask(f"{shipped} WHERE origin = 'shipped'").pop()
+    make_old(any_old, any_old.main, second(any_old))
+    any_old.change("INSERT INTO _deleted_prices VALUES (?, ?, ?)", model, since, size)
+    any_old.sync()
+    assert (model, since, size) not in any_old.ask(shipped)
+    assert (model, since, size) in any_old.ask("SELECT * FROM _deleted_prices")
 
 
 def test_tables_and_views_of_ones_own_are_kept(old: World) -> None:
@@ -159,13 +175,13 @@ def test_tables_and_views_of_ones_own_are_kept(old: World) -> None:
     assert old.one("SELECT count(*) FROM sqlite_master WHERE name = '_tellings'") == 0
 
 
-def test_files_of_other_roots_are_read_again_too(old: World, tmp_path: Path) -> None:
+def test_files_of_other_roots_are_read_again_too(any_old: World, tmp_path: Path) -> None:
     other = tmp_path / "backup/-p" / f"{OTHER_SESSION}.jsonl"
     other.parent.mkdir(parents=True)
-    second(old).rename(other)
-    make_old(old, other, root=tmp_path / "backup")
-    old.sync()
-    assert old.texts() == texts([0, 1, 7])
+    second(any_old).rename(other)
+    make_old(any_old, other, root=tmp_path / "backup")
+    any_old.sync()
+    assert any_old.texts() == texts([0, 1, 7])
 
 
 @pytest.mark.parametrize("how", ["deleted", "shorter", "other"])
@@ -207,100 +223,104 @@ def test_it_is_refused_when_lines_are_only_in_it(old: World) -> None:
     ],
     ids=" ".join,
 )
-def test_every_command_that_does_not_sync_refuses_it(old: World, command: tuple[str, ...]) -> None:
-    before = old.db.read_bytes()
-    refused(old, before, old.cli(*command), "`ctxdb sync` makes it again from its transcripts")
+def test_every_command_that_does_not_sync_refuses_it(
+    any_old: World, command: tuple[str, ...]
+) -> None:
+    before = any_old.db.read_bytes()
+    refused(
+        any_old, before, any_old.cli(*command), "`ctxdb sync` makes it again from its transcripts"
+    )
 
 
-def test_a_query_that_syncs_makes_it_again_first(old: World) -> None:
-    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(old.root.parent)}
-    done = old.cli("query", "SELECT count(*) AS n FROM messages", "--format", "csv", env=env)
+def test_a_query_that_syncs_makes_it_again_first(any_old: World) -> None:
+    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(any_old.root.parent)}
+    done = any_old.cli("query", "SELECT count(*) AS n FROM messages", "--format", "csv", env=env)
     assert done.stdout == "n\n3\n", done.stderr
     assert "making it again" in done.stderr
-    made_again(old)
+    made_again(any_old)
 
 
-def test_a_query_leaves_it_alone_when_it_is_made_from_other_folders(old: World) -> None:
-    before = old.db.read_bytes()
-    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(old.root.parent / "another")}
-    refused(old, before, old.cli("query", "overview", env=env))
+def test_a_query_leaves_it_alone_when_it_is_made_from_other_folders(any_old: World) -> None:
+    before = any_old.db.read_bytes()
+    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(any_old.root.parent / "another")}
+    refused(any_old, before, any_old.cli("query", "overview", env=env))
 
 
-def test_the_daemon_makes_it_again(old: World) -> None:
-    with Live(old):
-        has(old, 3)
-        old.append(lines(2))
-        has(old, 4)
-    assert old.texts() == texts([0, 1, 2, 7])
+def test_the_daemon_makes_it_again(any_old: World) -> None:
+    with Live(any_old):
+        has(any_old, 3)
+        any_old.append(lines(2))
+        has(any_old, 4)
+    assert any_old.texts() == texts([0, 1, 2, 7])
 
 
-def test_the_daemon_ends_with_one_line_when_a_source_is_gone(old: World) -> None:
-    second(old).unlink()
-    before = old.db.read_bytes()
-    live = Live(old)
+def test_the_daemon_ends_with_one_line_when_a_source_is_gone(any_old: World) -> None:
+    second(any_old).unlink()
+    before = any_old.db.read_bytes()
+    live = Live(any_old)
     assert live.process.wait(60) == 1
-    assert f"{second(old)} is gone" in live.stderr()
-    unchanged(old, before)
+    assert f"{second(any_old)} is gone" in live.stderr()
+    unchanged(any_old, before)
 
 
 @pytest.mark.parametrize("point", thinned(["after_commit", "before_commit"], 2))
-def test_killed_midway_it_leaves_the_old_file(old: World, point: str) -> None:
+def test_killed_midway_it_leaves_the_old_file(any_old: World, point: str) -> None:
     settings = Path(os.environ["XDG_CONFIG_HOME"], "ctxdb/config.toml")
     settings.parent.mkdir(parents=True)
     settings.write_text("archive = false\n")  # else something is noted after the swap
-    before = old.db.read_bytes()
+    before = any_old.db.read_bytes()
     kills = 0
     while True:
         env = {**os.environ, "CTXDB_TEST_KILL": f"{point}:{kills + 1}"}
-        done = old.cli("sync", env=env)
+        done = any_old.cli("sync", env=env)
         if done.returncode == 0:
             break
         assert done.returncode == -9
-        assert old.db.read_bytes() == before
+        assert any_old.db.read_bytes() == before
         kills += 1
     assert kills >= 3
-    made_again(old)
+    made_again(any_old)
 
 
-def test_killed_just_before_the_swap_it_leaves_the_old_file(old: World) -> None:
-    before = old.db.read_bytes()
+def test_killed_just_before_the_swap_it_leaves_the_old_file(any_old: World) -> None:
+    before = any_old.db.read_bytes()
     code = (
         "import os; from ctxdb.ingest import old_database;"
         " old_database.put_in_place = lambda *_, **__: os.kill(os.getpid(), 9);"
         " from ctxdb.cli.main import main; main()"
     )
-    assert old.cli("sync", code=code).returncode == -9
-    assert old.db.read_bytes() == before
-    old.sync()
-    made_again(old)
+    assert any_old.cli("sync", code=code).returncode == -9
+    assert any_old.db.read_bytes() == before
+    any_old.sync()
+    made_again(any_old)
 
 
-def test_a_log_beside_the_old_file_is_not_read_into_the_new_one(old: World) -> None:
-    with closing(sqlite3.connect(old.db)) as reader:
+def test_a_log_beside_the_old_file_is_not_read_into_the_new_one(any_old: World) -> None:
+    with closing(sqlite3.connect(any_old.db)) as reader:
         assert reader.execute("SELECT count(*) FROM _meta").fetchone()
-        with closing(sqlite3.connect(old.db)) as writer:
+        with closing(sqlite3.connect(any_old.db)) as writer:
             writer.execute("INSERT INTO _meta VALUES ('late', '1')")
             writer.commit()
-        assert old.db.with_name(f"{old.db.name}-wal").stat().st_size
-        old.sync()
-        made_again(old)
+        assert any_old.db.with_name(f"{any_old.db.name}-wal").stat().st_size
+        any_old.sync()
+        made_again(any_old)
         assert reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
-def test_while_another_program_reads_it_the_old_one_stays(old: World) -> None:
+def test_while_another_program_reads_it_the_old_one_stays(any_old: World) -> None:
     code = (
         "from ctxdb.ingest import sync; sync.sync.__kwdefaults__['busy'] = 0.1;"
         " from ctxdb.cli.main import main; main()"
     )
-    with closing(sqlite3.connect(old.db, isolation_level=None)) as reader:
+    with closing(sqlite3.connect(any_old.db, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM _meta").fetchall()
-        with closing(sqlite3.connect(old.db)) as writer:
+        with closing(sqlite3.connect(any_old.db)) as writer:
             writer.execute("INSERT INTO _meta VALUES ('late', '1')")
             writer.commit()
-        done = old.cli("sync", code=code)
+        done = any_old.cli("sync", code=code)
         assert done.returncode == 1
         assert "another program has it open" in done.stderr
-        assert old.one("SELECT count(*) FROM _meta WHERE key = 'late'") == 1
-    old.sync()
-    made_again(old)
+        assert any_old.one("SELECT count(*) FROM _meta WHERE key = 'late'") == 1
+    any_old.sync()
+    made_again(any_old)

@@ -23,7 +23,7 @@ from ctxdb.files import tail
 from ctxdb.ingest import first_sync as aside
 from ctxdb.ingest import line_reader, workers
 from ctxdb.ingest import run as ingest
-from lab import Lab, at_once, lab, must_equal
+from lab import Content, Lab, at_once, lab, must_equal
 from real_corpus import CORPUS
 from stories import Recipe, build, recipes
 from thinning import thinned
@@ -36,7 +36,9 @@ Files = dict[str, bytes]
 Step = tuple[str, bytes]  # a file, and what is appended to it before the next sync
 
 # The same examples on every machine; `make crash` draws others, and many more.
-briefly = settings(max_examples=5, derandomize=True)
+briefly = settings(max_examples=4, derandomize=True)
+most_briefly = settings(max_examples=3, derandomize=True)  # what takes half a second each
+IN_FULL = settings.default.max_examples > 100  # in `make check`
 at_length = settings(max_examples=400)
 
 
@@ -55,12 +57,16 @@ def grow(one: Lab, files: Files, steps: Iterable[Step]) -> None:
             one.sync()
 
 
-def must_come_out_equal(files: Files, steps: Iterable[Step]) -> None:
-    expected = at_once(files)
+def must_come_out_equal(
+    files: Files, steps: Iterable[Step], expected: Content | None = None
+) -> Content:
+    """What comes out; `expected` is what `at_once` gives, if that is known."""
+    expected = expected or at_once(files)
     with lab() as one:
         grow(one, files, steps)
         must_equal(expected, one.content())
         one.must_verify()
+    return expected
 
 
 # -- (a) the order of files --------------------------------------------------------------------
@@ -145,10 +151,10 @@ def test_an_agent_goes_whose_messages_turn_out_to_be_copies() -> None:
 def test_the_last_slug_of_a_session_holds_however_its_lines_are_read() -> None:
     recipe: Recipe = [("copy", 0, ["advised", "described"]), ("fork", 0, ["described"])]
     files = build(recipe).contents()
-    slugs = {row["id"][:8]: row["slug"] for row in map(eval, at_once(files)["sessions"])}
-    assert slugs == {"2e2ac0ea": "owl-11", "9e3779b1": "owl-7"}
     lines = [(name, line) for name in transcripts(files) for line in files[name].splitlines(True)]
-    must_come_out_equal(files, lines)
+    found = must_come_out_equal(files, lines)
+    slugs = {row["id"][:8]: row["slug"] for row in map(eval, found["sessions"])}
+    assert slugs == {"2e2ac0ea": "owl-11", "9e3779b1": "owl-7"}
 
 
 # -- (c) reading again -------------------------------------------------------------------------
@@ -273,7 +279,7 @@ def check_reading_ahead(recipe: Recipe, data: st.DataObject) -> None:
         one.must_verify()
 
 
-@briefly
+@most_briefly
 @given(recipes(), st.data())
 def test_who_reads_and_in_what_pieces_does_not_matter(recipe: Recipe, data: st.DataObject) -> None:
     check_reading_ahead(recipe, data)
@@ -384,15 +390,26 @@ def real_files() -> dict[str, Files]:
     return found
 
 
+_real_at_once: dict[str, Content] = {}
+
+
+def real_at_once(folder: str, files: Files) -> Content:
+    """What all files of a folder give in one sync: two tests compare with it."""
+    if folder not in _real_at_once:
+        _real_at_once[folder] = at_once(files)
+    return _real_at_once[folder]
+
+
 @pytest.mark.corpus
 @pytest.mark.parametrize("folder", thinned(FOLDERS, 2))
 def test_real_files_come_out_the_same_in_any_order(
     folder: str, real_files: dict[str, Files]
 ) -> None:
     files = real_files[folder]
+    expected = real_at_once(folder, files)
     names = transcripts(files)
-    for order in (names[::-1], names[1::2] + names[::2]):
-        must_come_out_equal(files, [(name, files[name]) for name in order])
+    for order in (names[::-1], names[1::2] + names[::2])[: 2 if IN_FULL else 1]:
+        must_come_out_equal(files, [(name, files[name]) for name in order], expected)
 
 
 @pytest.mark.corpus
@@ -409,29 +426,36 @@ def test_real_files_come_out_the_same_however_they_grow(
             if lines:
                 half = lines[size][:20] if size < len(lines) else b""
                 steps.append((name, b"".join(lines[:size]) + half))
-    must_come_out_equal(files, steps)
+    must_come_out_equal(files, steps, real_at_once(folder, files))
 
 
 # -- examples, kept by name --------------------------------------------------------------------
 
 
-def must_not_depend_on_order(*recipe: tuple[str, int, list[str]]) -> None:
-    """Whole files in any order (in three, if they are many); line by line from either end."""
+def must_not_depend_on_order(*recipe: tuple[str, int, list[str]]) -> Content:
+    """What comes of all files at once, and the same file by file and line by line in other orders.
+
+    By default the last file comes first, and of more than two files also the second one. With
+    `make check` files come in any order (in three, if they are many), lines from either end.
+    """
     files = build(list(recipe)).contents()
     names = transcripts(files)
     expected = at_once(files)
-    some = [names, names[::-1], names[1:] + names[:1]]
-    orders = [list(order) for order in permutations(names)] if len(names) <= 3 else some
+    orders = [names[::-1], names[1:] + names[:1]][: len(names) - 1]
+    if IN_FULL:
+        many = [names, *orders]
+        orders = [[*order] for order in permutations(names)] if len(names) <= 3 else many
     for order in orders:
         whole = [(name, files[name]) for name in order]
         with lab() as one:
             grow(one, files, whole)
             must_equal(expected, one.content(), f"file by file, {order}")
-    for order in (names, names[::-1]) if len(names) > 1 else (names,):
+    for order in (names, names[::-1]) if len(names) > 1 and IN_FULL else (names[::-1],):
         with lab() as one:
             lines = [(n, line) for n in order for line in files[n].splitlines(keepends=True)]
             grow(one, files, lines)
             must_equal(expected, one.content(), f"line by line, {order}")
+    return expected
 
 
 def test_an_event_is_owned_by_the_first_path_that_holds_it() -> None:
@@ -475,15 +499,13 @@ def test_a_replay_of_a_resumed_line_is_a_copy_of_the_original() -> None:
 
 def test_answers_with_the_same_words_stay_apart_when_resumed() -> None:
     recipe: Recipe = [("new", 0, ["done_twice"]), ("resume", 0, [])]
-    must_not_depend_on_order(*recipe)
-    found = at_once(build(recipe).contents())
+    found = must_not_depend_on_order(*recipe)
     assert sum("'Done.'" in row for row in found["messages"]) == 2
 
 
 def test_a_replay_that_splits_a_prompt_loses_nothing() -> None:
     recipe: Recipe = [("new", 0, ["split_prompt"])]
-    must_not_depend_on_order(*recipe)
-    (message,) = at_once(build(recipe).contents())["messages"]
+    (message,) = must_not_depend_on_order(*recipe)["messages"]
     assert "\\n\\ntwo" in message
 
 
@@ -591,8 +613,8 @@ def test_what_a_result_reports_of_git_stays_when_its_call_changes_hands() -> Non
     results = world.session(session=old.session, name="results")
     results.result("call_0", "done", {"gitOperation": {"push": {"branch": "main"}}})
     steps = [(file.path, file.data) for file in (results, new, old)]
-    must_come_out_equal(world.contents(), steps)
-    assert len(at_once(world.contents())["git_operations"]) == 1
+    found = must_come_out_equal(world.contents(), steps)
+    assert len(found["git_operations"]) == 1
 
 
 def test_a_call_of_a_repeating_id_finds_its_result_when_its_file_names_its_session() -> None:
@@ -642,6 +664,5 @@ def test_sessions_of_one_file_are_related_when_either_grows() -> None:
 
 def test_meta_json_counts_also_where_only_lines_name_the_session() -> None:
     recipe: Recipe = [("new", 0, ["agent_beside_meta"])]
-    must_not_depend_on_order(*recipe)
-    (agent,) = at_once(build(recipe).contents())["agents"]
+    (agent,) = must_not_depend_on_order(*recipe)["agents"]
     assert "'from meta'" in agent

@@ -54,7 +54,7 @@ def writing(db: Path, tmp_path: Path) -> Iterator[None]:
     rounds = []
 
     def write() -> None:
-        while not stop.wait(0.05):
+        while not stop.wait(0.2):
             n = len(rounds)
             line = {
                 "type": "user",

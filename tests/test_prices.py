@@ -17,6 +17,8 @@ from ctxdb.assets import asset_dir
 from ctxdb.lock import WriterLock
 from ctxdb.store import shipped_prices as store
 from ctxdb.store import version
+from in_process import Here
+from lab import put_empty_database
 from pricelab import answer, shipped, used
 from world import World
 
@@ -25,15 +27,38 @@ ROW = "kimi-k3,2026-01-01,,0,1,2,3,4,5,,,,,"
 
 
 @pytest.fixture
-def priced(world: World) -> World:
-    """One request of claude-opus-5 with 1000 tokens of output, and one of kimi-k3."""
+def world(world: World) -> World:
+    return Here(world.root, world.db)
+
+
+def stored(folder: Path, story: Story) -> World:
+    """A world with these transcripts, to be copied."""
+    made = World(folder / "projects", folder / "data/ctxdb.db")
+    put_empty_database(made.db)
+    story.write(made.root)
+    made.sync()
+    return made
+
+
+def copied(made: World, world: World) -> World:
+    """The transcripts of the one, and a copy of its database in the folder of the other."""
+    shutil.copy(made.db, world.db)
+    return Here(made.root, world.db)
+
+
+@pytest.fixture(scope="module")
+def made_priced(tmp_path_factory: pytest.TempPathFactory) -> World:
     story = Story()
     t = story.session()
     answer(t, "claude-opus-5", tokens=used(0, 1000))
     answer(t, "vendor/kimi-k3", tokens=used(0, 1000))
-    story.write(world.root)
-    world.sync()
-    return world
+    return stored(tmp_path_factory.mktemp("priced"), story)
+
+
+@pytest.fixture
+def priced(world: World, made_priced: World) -> World:
+    """One request of claude-opus-5 with 1000 tokens of output, and one of kimi-k3."""
+    return copied(made_priced, world)
 
 
 def costs(world: World) -> dict[str, float | None]:
@@ -101,10 +126,11 @@ def test_an_edit_in_another_tool_counts_at_once(
     ],
 )
 def test_an_edit_that_cannot_be_right_is_refused(world: World, change: str, says: str) -> None:
-    before = world.ask("SELECT * FROM prices")
-    with pytest.raises(sqlite3.IntegrityError, match=says):
-        world.change(f"UPDATE prices SET {change} WHERE model = 'claude-opus-5'")
-    assert world.ask("SELECT * FROM prices") == before
+    with world.connect(write=True) as conn:
+        before = conn.execute("SELECT * FROM prices").fetchall()
+        with pytest.raises(sqlite3.IntegrityError, match=says):
+            conn.execute(f"UPDATE prices SET {change} WHERE model = 'claude-opus-5'")
+        assert conn.execute("SELECT * FROM prices").fetchall() == before
 
 
 def test_an_emptied_cell_is_the_same_as_none(priced: World) -> None:
@@ -189,14 +215,16 @@ def test_the_next_sync_after_an_upgrade_brings_the_new_list(
 
 
 def fails(world: World, *args: str | Path, says: str, code: int = 2) -> None:
-    before = world.ask("SELECT * FROM prices")
-    done = world.cli("prices", *args)
+    with world.connect() as conn:
+        before = conn.execute("SELECT * FROM prices").fetchall()
+        done = world.cli("prices", *args)
+        after = conn.execute("SELECT * FROM prices").fetchall()
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
     assert says in done.stderr
-    assert world.ask("SELECT * FROM prices") == before
+    assert after == before
 
 
 def test_a_model_without_a_price_is_missing_until_one_is_added(priced: World) -> None:
@@ -228,14 +256,17 @@ LOW = ("--input", "0.1", "--output", "0.5", "--cache-write-5m", "0.125", "--cach
        "--cache-read", "0.01")  # fmt: skip
 
 
-@pytest.fixture
-def long(world: World) -> World:
-    """One request of claude-haiku-5-5 with a prompt of 200,000 tokens."""
+@pytest.fixture(scope="module")
+def made_long(tmp_path_factory: pytest.TempPathFactory) -> World:
     story = Story()
     answer(story.session(), "claude-haiku-5-5", tokens=used(200_000, 1000))
-    story.write(world.root)
-    world.sync()
-    return world
+    return stored(tmp_path_factory.mktemp("long"), story)
+
+
+@pytest.fixture
+def long(world: World, made_long: World) -> World:
+    """One request of claude-haiku-5-5 with a prompt of 200,000 tokens."""
+    return copied(made_long, world)
 
 
 def test_a_price_of_yours_for_small_prompts_leaves_that_of_large_ones(long: World) -> None:
@@ -407,7 +438,9 @@ def test_what_cannot_be_right_is_one_line_and_changes_nothing(
 
 def test_a_price_can_be_changed_while_another_process_holds_the_writer_lock(priced: World) -> None:
     with WriterLock(priced.db):
-        done = priced.cli("prices", "add", "kimi-k3", "--input", "1", "--output", "7")
+        done = World(priced.root, priced.db).cli(
+            "prices", "add", "kimi-k3", "--input", "1", "--output", "7"
+        )
     assert done.returncode == 0, done.stderr
     assert costs(priced)["vendor/kimi-k3"] == 0.007
 

@@ -6,11 +6,12 @@ import json
 import os
 import signal
 import sqlite3
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from builder import World, fork
+from ctxdb.cli import main
 from ctxdb.columns import FULL, LEVELS, METADATA, USAGE
 from ctxdb.errors import CtxdbError
 from ctxdb.push import make_schema, server
+from ctxdb.push import push as pushing
 from ctxdb.push.plan import plan
 from ctxdb.push.server_schema import plain, row_tables, team_views, texts
 from ctxdb.store.connection import open_reader
 from ctxdb.team.reading import Terms, prepare, rows_of, sent_tables
 from ctxdb.team.tables import allows, team_tables
 from stories import build, every_step
-from teamlab import Laptop, asked, everything, laptop, new_database, run, sender_of
+from teamlab import Laptop, asked, everything, laptop, new_database, pushed, run, sender_of
 from thinning import thinned
 
 pytest.importorskip("psycopg", reason="psycopg is not installed")
@@ -49,15 +52,47 @@ def url() -> Iterator[str]:
         yield found
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def files() -> dict[str, bytes]:
     return build(every_step()).contents()
 
 
 @pytest.fixture
 def one(files: dict[str, bytes]) -> Iterator[Laptop]:
+    """A machine with everything that transcripts can have: 129 sessions."""
     with laptop(files) as made:
         yield made
+
+
+@pytest.fixture(scope="module")
+def work() -> dict[str, bytes]:
+    """Nine sessions as people have them."""
+    world = World()
+    for number in range(9):
+        t = world.session()
+        for turn in range(4):
+            t.prompt(f"do {turn} of {number}")
+            t.reply({"type": "text", "text": f"I do {turn}"})
+            t.tool("Bash", {"command": f"make {turn}"}, "done")
+            t.reply({"type": "text", "text": f"did {turn}"})
+    return world.contents()
+
+
+@pytest.fixture
+def few(work: dict[str, bytes]) -> Iterator[Laptop]:
+    """A machine with only that work: enough where it does not matter what is sent."""
+    with laptop(work) as made:
+        yield made
+
+
+@contextmanager
+def asking(url: str) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Ask much in one connection."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("SET TIME ZONE 'UTC'")
+        yield lambda sql: conn.execute(sql).fetchall()
 
 
 def plain_rows(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
@@ -71,10 +106,11 @@ def must_cost_the_same(db: Laptop, url: str) -> None:
 
 def test_every_count_and_the_money_equal_those_of_sqlite(one: Laptop, url: str) -> None:
     one.push(url, level=FULL)
-    for table in team_tables():
-        (here,) = one.rows(f"SELECT count(*) FROM {table.name}")
-        (there,) = asked(url, f"SELECT count(*) FROM ctxdb.{table.name}")
-        assert here == there, table.name
+    with asking(url) as ask:
+        for table in team_tables():
+            (here,) = one.rows(f"SELECT count(*) FROM {table.name}")
+            (there,) = ask(f"SELECT count(*) FROM ctxdb.{table.name}")
+            assert here == there, table.name
     must_cost_the_same(one, url)
     (total,) = one.rows("SELECT round(sum(cost) / 1e12, 2) FROM _costs")
     assert asked(url, "SELECT round(sum(cost_usd)::numeric, 2)::float8 FROM ctxdb.daily_costs") == [
@@ -119,22 +155,26 @@ def test_values_arrive_as_they_are(one: Laptop, url: str) -> None:
 def test_a_column_without_a_level_is_never_sent(one: Laptop, url: str, level: str) -> None:
     one.push(url, level=level)
     allowed = {"session_id", "key", "machine"}
-    for table in team_tables():
-        for name, columns in ((table.name, plain(table)), (f"{table.name}_text", texts(table))):
-            if not columns:
-                continue
-            levels = {column.name: column.level for column in columns}
-            found = asked(
-                url,
-                "SELECT column_name FROM information_schema.columns"
-                " WHERE table_schema = 'ctxdb' AND table_name = %s",
-                f"_{name}",
-            )
-            for (column,) in found:
-                assert column in levels or column in allowed, f"{name}.{column} has no level"
-                if column in levels and not allows(level, levels[column]):
-                    filled = asked(url, f'SELECT count("{column}") FROM ctxdb._{name}')
-                    assert filled == [(0,)], f"{name}.{column} is of level {levels[column]}"
+    with asking(url) as ask:
+        for table in team_tables():
+            for name, columns in ((table.name, plain(table)), (f"{table.name}_text", texts(table))):
+                if not columns:
+                    continue
+                levels = {column.name: column.level for column in columns}
+                found = ask(
+                    "SELECT column_name FROM information_schema.columns"
+                    f" WHERE table_schema = 'ctxdb' AND table_name = '_{name}'"
+                )
+                there = [column for (column,) in found]
+                assert there
+                for column in there:
+                    assert column in levels or column in allowed, f"{name}.{column} has no level"
+                kept_back = [c for c in there if c in levels and not allows(level, levels[c])]
+                if kept_back:
+                    counts = ", ".join(f'count("{column}")' for column in kept_back)
+                    (filled,) = ask(f"SELECT {counts} FROM ctxdb._{name}")
+                    for column, number in zip(kept_back, filled, strict=True):
+                        assert number == 0, f"{name}.{column} is of level {levels[column]}"
 
 
 def test_what_people_wrote_is_only_in_tables_of_texts() -> None:
@@ -159,43 +199,43 @@ def test_what_people_wrote_is_only_in_tables_of_texts() -> None:
     }
 
 
-def test_lowering_the_level_erases_what_is_no_longer_allowed(one: Laptop, url: str) -> None:
-    one.push(url, level=FULL)
+def test_lowering_the_level_erases_what_is_no_longer_allowed(few: Laptop, url: str) -> None:
+    few.push(url, level=FULL)
     assert asked(url, "SELECT count(*) > 0 FROM ctxdb._messages_text") == [(True,)]
-    one.push(url, level=METADATA)
+    few.push(url, level=METADATA)
     assert asked(url, "SELECT count(*) FROM ctxdb._messages_text") == [(0,)]
     assert asked(url, "SELECT count(cwd) > 0 FROM ctxdb.sessions") == [(True,)]
-    one.push(url, level=USAGE)
+    few.push(url, level=USAGE)
     assert asked(url, "SELECT count(cwd) FROM ctxdb.sessions") == [(0,)]
     assert asked(url, "SELECT count(name) FROM ctxdb.tool_uses") == [(0,)]
-    names = {name for (name,) in one.rows("SELECT name FROM projects")}
+    names = {name for (name,) in few.rows("SELECT name FROM projects")}
     hashed = {name for (name,) in asked(url, "SELECT DISTINCT repository FROM ctxdb.sessions")}
     assert not names & hashed
-    must_cost_the_same(one, url)
-    one.push(url, level=FULL)
+    must_cost_the_same(few, url)
+    few.push(url, level=FULL)
     assert asked(url, "SELECT count(*) > 0 FROM ctxdb._messages_text") == [(True,)]
 
 
-def test_secrets_are_masked_before_they_leave(one: Laptop, url: str) -> None:
+def test_secrets_are_masked_before_they_leave(few: Laptop, url: str) -> None:
     secret = "ghp_" + "a1B2" * 9
-    one.write(
+    few.write(
         f"UPDATE messages SET text = 'the token is {secret}' WHERE id = 1",
         f"""UPDATE messages SET data = '{{"k":"{secret}"}}' WHERE id = 1""",
     )
     from ctxdb.privacy.masking import Masker
 
-    one.push(url, level=FULL, mask=Masker().mask)
+    few.push(url, level=FULL, mask=Masker().mask)
     assert asked(url, "SELECT 1 FROM ctxdb._messages_text WHERE text LIKE %s", f"%{secret}%") == []
     ((data,),) = asked(url, "SELECT data FROM ctxdb.messages WHERE text LIKE 'the token is %'")
     assert "[redacted:" in data
     assert secret not in data
 
 
-def test_a_push_with_nothing_new_sends_nothing(one: Laptop, url: str) -> None:
-    first = one.push(url)
+def test_a_push_with_nothing_new_sends_nothing(few: Laptop, url: str) -> None:
+    first = few.push(url)
     assert first.sessions > 0
     before = everything(url)
-    second = one.push(url)
+    second = few.push(url)
     assert (second.sessions, second.rows) == (0, {})
     assert everything(url) == before
 
@@ -232,12 +272,12 @@ def test_rows_that_are_gone_here_are_removed_there(one: Laptop, url: str) -> Non
     assert found == [(0,)]
 
 
-def test_a_new_price_changes_the_costs_there(one: Laptop, url: str) -> None:
-    one.push(url)
-    one.write("UPDATE prices SET output_usd_per_mtok = output_usd_per_mtok * 2")
-    report = one.push(url)
+def test_a_new_price_changes_the_costs_there(few: Laptop, url: str) -> None:
+    few.push(url)
+    few.write("UPDATE prices SET output_usd_per_mtok = output_usd_per_mtok * 2")
+    report = few.push(url)
     assert report.sessions == 0
-    must_cost_the_same(one, url)
+    must_cost_the_same(few, url)
 
 
 def test_costs_are_worked_out_only_for_the_sessions_that_are_sent(one: Laptop) -> None:
@@ -255,14 +295,14 @@ def test_costs_are_worked_out_only_for_the_sessions_that_are_sent(one: Laptop) -
     assert not [step for step in plan if step in ("SCAN u", "SCAN t")]
 
 
-def test_the_first_session_of_a_model_sends_no_requests_of_others(one: Laptop, url: str) -> None:
-    one.push(url)
-    one.write(
+def test_the_first_session_of_a_model_sends_no_requests_of_others(few: Laptop, url: str) -> None:
+    few.push(url)
+    few.write(
         "INSERT INTO _model_names SELECT 'claude-new-9', place, name FROM _model_names"
         " WHERE model = (SELECT min(model) FROM _model_names)"
     )
-    assert one.push(url).rows.get("usage", 0) == 0
-    must_cost_the_same(one, url)
+    assert few.push(url).rows.get("usage", 0) == 0
+    must_cost_the_same(few, url)
 
 
 @pytest.mark.slow
@@ -287,48 +327,54 @@ def test_person_is_hashed_on_request(one: Laptop, url: str) -> None:
     assert (len(person), person != "ada", team) == (32, True, "core")
 
 
-def test_a_dry_run_shows_columns_and_writes_nothing(one: Laptop, url: str) -> None:
-    with closing(sqlite3.connect(one.db)) as conn:
-        report, planned = plan(conn, server.target_of(url), sender_of(one.db))
+def test_a_dry_run_shows_columns_and_writes_nothing(few: Laptop, url: str) -> None:
+    with closing(sqlite3.connect(few.db)) as conn:
+        report, planned = plan(conn, server.target_of(url), sender_of(few.db))
     assert report.sessions > 0
     assert {p.table for p in planned} == {t.name for t in team_tables() if t.sent(METADATA)}
     assert asked(url, "SELECT to_regnamespace('ctxdb')") == [(None,)]
-    one.push(url)
-    with closing(sqlite3.connect(one.db)) as conn:
-        report, _ = plan(conn, server.target_of(url), sender_of(one.db))
+    few.push(url)
+    with closing(sqlite3.connect(few.db)) as conn:
+        report, _ = plan(conn, server.target_of(url), sender_of(few.db))
     assert (report.sessions, sum(report.rows.values())) == (0, 0)
 
 
 # -- many machines -------------------------------------------------------------------------------
 
-KILLED = """
-import os, sys
-import psycopg
-from ctxdb.push import batches
-left = [int(sys.argv[3])]
-execute = psycopg.Connection.execute
-def counted(self, *args, **kwargs):
-    left[0] -= 1
-    if left[0] < 0:
-        os.kill(os.getpid(), 9)
-    return execute(self, *args, **kwargs)
-psycopg.Connection.execute = counted
-sys.path[:0] = sys.argv[4:]
-from ctxdb.push import push
-push.BATCH_SESSIONS = 2
-from pathlib import Path
-from teamlab import pushed
-pushed(Path(sys.argv[1]), sys.argv[2], level="full")
-"""
-
 
 def killed_at(db: Path, url: str, statement: int) -> int:
-    """Push in another process, which dies at a statement; its exit code."""
-    words = [sys.executable, "-c", KILLED, str(db), url, str(statement), str(Path(__file__).parent)]
-    return subprocess.run(words, check=False).returncode
+    """Push in a fork of this process, which dies at a statement; its exit code."""
+    import psycopg
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of other threads
+        child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            left = [statement]
+            execute = psycopg.Connection.execute
+
+            def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+                left[0] -= 1
+                if left[0] < 0:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return execute(self, *args, **kwargs)
+
+            psycopg.Connection.execute = counted  # type: ignore[method-assign]
+            pushing.BATCH_SESSIONS = 2
+            pushed(db, url, level=FULL)
+            code = 0
+        except BaseException:  # noqa: BLE001
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def check_kills(one: Laptop, statements: list[int]) -> None:
+def check_kills(one: Laptop, statements: list[int]) -> list[int]:
+    """Push and kill, again and again, then push: all is there. How the killed ones ended."""
+    codes = []
     with new_database() as whole:
         one.push(whole, level=FULL)
         expected = everything(whole)
@@ -336,19 +382,21 @@ def check_kills(one: Laptop, statements: list[int]) -> None:
         for number, statement in enumerate(statements):
             if number % 3 == 2:
                 run(url, "DROP SCHEMA IF EXISTS ctxdb CASCADE")
-            assert killed_at(one.db, url, statement) in (0, -signal.SIGKILL)
+            codes.append(killed_at(one.db, url, statement))
+            assert codes[-1] in (0, -signal.SIGKILL)
         one.push(url, level=FULL)
         one.push(url, level=FULL)
         assert _without_salt(everything(url)) == _without_salt(expected)
+    return codes
 
 
 def _without_salt(rows: dict[str, list[str]]) -> dict[str, int]:
     return {name: len(found) for name, found in rows.items()}
 
 
-def test_case_104_a_push_that_is_killed_or_run_twice_gives_the_same_rows(one: Laptop) -> None:
+def test_case_104_a_push_that_is_killed_or_run_twice_gives_the_same_rows(few: Laptop) -> None:
     # While the schema is made, and in a later batch.
-    check_kills(one, [6, 90])
+    assert check_kills(few, [6, 90]) == [-signal.SIGKILL] * 2
 
 
 @pytest.mark.slow
@@ -375,20 +423,6 @@ def halves(files: dict[str, bytes]) -> dict[str, bytes]:
         elif number % 3 == 1:
             found[name] = data
     return found
-
-
-@pytest.fixture
-def work() -> dict[str, bytes]:
-    """Nine sessions as people have them."""
-    world = World()
-    for number in range(9):
-        t = world.session()
-        for turn in range(4):
-            t.prompt(f"do {turn} of {number}")
-            t.reply({"type": "text", "text": f"I do {turn}"})
-            t.tool("Bash", {"command": f"make {turn}"}, "done")
-            t.reply({"type": "text", "text": f"did {turn}"})
-    return world.contents()
 
 
 def test_case_104_two_machines_with_copies_of_one_session_count_once(
@@ -465,9 +499,9 @@ def test_case_104_a_fork_on_another_machine_costs_nothing_twice(url: str) -> Non
         assert sorted(here) == sorted(there)
 
 
-def test_case_104_a_replay_in_a_sidechain_on_another_machine_costs_nothing(
-    files: dict[str, bytes], url: str
-) -> None:
+def test_case_104_a_replay_in_a_sidechain_on_another_machine_costs_nothing(url: str) -> None:
+    steps = ("by_the_way", "agent")
+    files = build([("new", 0, ["prompt", step, "answer"]) for step in steps]).contents()
     agents = {name: data for name, data in files.items() if "agent" in name}
     others = {name: data for name, data in files.items() if name not in agents}
     with laptop(agents) as one, laptop(others) as other, laptop(files) as both:
@@ -526,12 +560,12 @@ def test_case_104_a_wrong_clock_loses_nothing(
         must_cost_the_same(one, url)
 
 
-def test_case_104_a_database_of_another_version_is_refused(one: Laptop, url: str) -> None:
-    one.push(url)
+def test_case_104_a_database_of_another_version_is_refused(few: Laptop, url: str) -> None:
+    few.push(url)
     before = everything(url)
     run(url, "UPDATE ctxdb._settings SET value = '99' WHERE name = 'format'")
     with pytest.raises(CtxdbError, match=r"newer ctxdb.*upgrade ctxdb"):
-        one.push(url)
+        few.push(url)
     assert everything(url) == before
 
 
@@ -550,9 +584,9 @@ def test_a_database_that_is_made_again_is_sent_again(one: Laptop, url: str) -> N
 
 
 def test_a_forgotten_session_is_removed_and_rejected_from_every_machine(
-    files: dict[str, bytes], url: str
+    work: dict[str, bytes], url: str
 ) -> None:
-    with laptop(files) as one, laptop(files) as other:
+    with laptop(work) as one, laptop(work) as other:
         one.push(url)
         other.push(url, person="grace")
         ((gone,),) = one.rows("SELECT session_id FROM usage ORDER BY session_id LIMIT 1")
@@ -563,9 +597,10 @@ def test_a_forgotten_session_is_removed_and_rejected_from_every_machine(
         assert asked(url, left, gone) == [(0,)]
         other.write("UPDATE _meta SET value = 'another' WHERE key = 'database id'")
         assert other.push(url, person="grace").rejected == 1
-        for name in row_tables():
-            found = asked(url, f"SELECT count(*) FROM ctxdb.{name} WHERE session_id = %s", gone)
-            assert found == [(0,)], name
+        with asking(url) as ask:
+            for name in row_tables():
+                found = ask(f"SELECT count(*) FROM ctxdb.{name} WHERE session_id = '{gone}'")
+                assert found == [(0,)], name
         # The tombstone names nothing.
         ((hashed, _, _),) = asked(url, "SELECT * FROM ctxdb._forgotten")
         assert gone not in hashed
@@ -637,8 +672,8 @@ def refused(one: Laptop, url: str, **changes: Any) -> str:
     return message
 
 
-def test_a_server_that_is_down_is_named_in_one_line(one: Laptop) -> None:
-    message = refused(one, "postgresql://u:sekret@127.0.0.1:1/x")
+def test_a_server_that_is_down_is_named_in_one_line(few: Laptop) -> None:
+    message = refused(few, "postgresql://u:sekret@127.0.0.1:1/x")
     assert message.startswith("127.0.0.1:1/x cannot be reached")
 
 
@@ -681,18 +716,18 @@ def test_a_table_in_the_way_of_a_view_is_named_and_nothing_is_half_made(
     assert asked(url, "SELECT count(*) > 0 FROM ctxdb.messages") == [(True,)]
 
 
-def test_views_that_people_made_on_top_are_never_dropped(one: Laptop, url: str) -> None:
-    one.push(url)
+def test_views_that_people_made_on_top_are_never_dropped(few: Laptop, url: str) -> None:
+    few.push(url)
     run(
         url,
         "CREATE MATERIALIZED VIEW public.nightly AS SELECT * FROM ctxdb.daily_costs",
         "UPDATE ctxdb._settings SET value = 'old' WHERE name = 'definitions'",
     )
-    assert "drop yours, push, then create them again" in refused(one, url)
+    assert "drop yours, push, then create them again" in refused(few, url)
     assert asked(url, "SELECT count(*) > 0 FROM public.nightly") == [(True,)]
 
 
-def test_a_full_server_is_named(one: Laptop) -> None:
+def test_a_full_server_is_named(few: Laptop) -> None:
     import psycopg
 
     assert "is full" in server.reason_of(psycopg.errors.DiskFull())
@@ -712,11 +747,11 @@ def test_a_bad_url_is_not_repeated(bad: str) -> None:
 
 
 @pytest.fixture
-def team(one: Laptop, url: str) -> Iterator[str]:
+def team(few: Laptop, url: str) -> Iterator[str]:
     """A database that the owner has pushed to once, with roles ada, grace and rita."""
     from ctxdb.assets import asset_dir
 
-    one.push(url, level=USAGE)
+    few.push(url, level=USAGE)
     run(url, "DELETE FROM ctxdb._machines")
     script = (asset_dir("sql") / "postgres/roles.sql").read_text()
     run(url, script, script)
@@ -741,29 +776,29 @@ def as_role(url: str, name: str) -> str:
 
 
 def test_roles_keep_machines_and_texts_apart(
-    team: str, one: Laptop, files: dict[str, bytes]
+    team: str, few: Laptop, work: dict[str, bytes]
 ) -> None:
     ada, grace, rita = (as_role(team, name) for name in ("ada", "grace", "rita"))
-    one.push(ada, level=FULL)
+    few.push(ada, level=FULL)
     count = "SELECT count(*) FROM ctxdb.messages WHERE text IS NOT NULL"
     ((own,),) = asked(ada, count)
     assert own > 0
     assert asked(grace, count) == [(0,)]
     assert asked(rita, count) == [(0,)]
     # Readers see numbers of all.
-    must_cost_the_same(one, rita)
+    must_cost_the_same(few, rita)
     # Nobody reads the tables of texts by another way, nor the salt.
     assert asked(rita, "SELECT count(*) FROM ctxdb._messages_text") == [(0,)]
     with pytest.raises(Exception, match="permission denied"):
         asked(rita, "SELECT * FROM ctxdb._settings")
     # A reader cannot push, and a writer cannot push another's machine or change its rows.
-    assert "role" in refused(one, rita)
-    assert "role" in refused(one, grace)
+    assert "role" in refused(few, rita)
+    assert "role" in refused(few, grace)
     run(grace, "DELETE FROM ctxdb._messages", "UPDATE ctxdb._usage SET cost = 0")
-    must_cost_the_same(one, rita)
-    with laptop(files) as other:
+    must_cost_the_same(few, rita)
+    with laptop(work) as other:
         other.push(grace, level=FULL, person="grace")
-        must_cost_the_same(one, rita)
+        must_cost_the_same(few, rita)
         ((both,),) = asked(rita, "SELECT count(*) FROM ctxdb._messages")
         other.push(grace, level=METADATA, person="grace")
         assert asked(rita, "SELECT count(*) FROM ctxdb._messages") == [(both,)]
@@ -780,10 +815,10 @@ def test_readers_can_read_views_that_a_newer_version_has_made_again(team: str) -
         asked(as_role(team, "rita"), "SELECT * FROM ctxdb._settings")
 
 
-def test_a_role_that_cannot_make_the_schema_is_told_who_can(one: Laptop, url: str) -> None:
+def test_a_role_that_cannot_make_the_schema_is_told_who_can(few: Laptop, url: str) -> None:
     run(url, f"CREATE ROLE paul_{os.getpid()} LOGIN PASSWORD 'pw'")
     try:
-        assert "owner runs `ctxdb push` once" in refused(one, as_role(url, "paul"))
+        assert "owner runs `ctxdb push` once" in refused(few, as_role(url, "paul"))
     finally:
         run(url, f"DROP ROLE paul_{os.getpid()}")
 
@@ -809,8 +844,9 @@ def test_every_view_is_documented_and_runs_at_every_level(one: Laptop, url: str)
     }
     for level in LEVELS:
         one.push(url, level=level)
-        for view in views:
-            asked(url, f"SELECT * FROM ctxdb.{view.name}")
+        with asking(url) as ask:
+            for view in views:
+                ask(f"SELECT * FROM ctxdb.{view.name}")
     for view in views:
         found = asked(
             url,
@@ -828,8 +864,8 @@ def test_every_view_is_documented_and_runs_at_every_level(one: Laptop, url: str)
     assert options == [(True,)]
 
 
-def test_session_id_is_in_every_primary_key_and_no_text_has_an_index(one: Laptop, url: str) -> None:
-    one.push(url)
+def test_session_id_is_in_every_primary_key_and_no_text_has_an_index(few: Laptop, url: str) -> None:
+    few.push(url)
     indexed = asked(
         url,
         "SELECT t.relname, i.indisprimary, array_agg(a.attname::text), max(m.amname)"
@@ -848,19 +884,29 @@ def test_session_id_is_in_every_primary_key_and_no_text_has_an_index(one: Laptop
             assert set(columns) <= short, table
 
 
-def test_the_command_prints_json_and_never_the_password(one: Laptop, url: str) -> None:
-    import json
+def test_the_command_prints_json_and_never_the_password(
+    few: Laptop, url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(where: str, *words: str) -> tuple[int, str, str]:
+        """Run it in this process, which has imported everything."""
+        given = ["ctxdb", "--db", str(few.db), "push", where, "--no-sync", *words]
+        monkeypatch.setattr(sys, "argv", given)
+        try:
+            main.main()
+            code = 0
+        except SystemExit as left:
+            code = int(left.code or 0)
+        return code, *capsys.readouterr()
 
-    words = [sys.executable, "-m", "ctxdb", "--db", str(one.db), "push", url, "--no-sync"]
-    done = subprocess.run([*words, "--json"], capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
-    assert (found["level"], found["dry_run"]) == ("metadata", False)
+    code, out, _ = command(url, "--json")
+    found = json.loads(out)
+    assert (code, found["level"], found["dry_run"]) == (0, "metadata", False)
     schema = Path(__file__).parents[1] / "docs/schemas/push.schema.json"
     Draft202012Validator(json.loads(schema.read_text())).validate(found)
-    done = subprocess.run([*words, "--dry-run"], capture_output=True, text=True, check=True)
-    assert "Would send 0 sessions" in done.stdout
-    bad = [*words[:-2], "postgresql://u:sekret@127.0.0.1:1/x", "--no-sync"]
-    done = subprocess.run(bad, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "sekret" not in done.stdout + done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    code, out, _ = command(url, "--dry-run")
+    assert code == 0
+    assert "Would send 0 sessions" in out
+    code, out, err = command("postgresql://u:sekret@127.0.0.1:1/x")
+    assert code == 1
+    assert "sekret" not in out + err
+    assert len(err.splitlines()) == 1

@@ -9,13 +9,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ctxdb.output import ByteLimit
 from demo_db import demo_folder
 from thinning import thinned
+from world import Done, run_ctxdb, run_python
 
 FORMATS = ("table", "json", "jsonl", "csv", "md")
 # 300 rows of a million characters each; a table cuts each of them.
@@ -36,15 +36,21 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def query(*args: str, out: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `ctxdb query`; with `out`, what it prints goes to that file."""
-    command = [sys.executable, "-m", "ctxdb", "query", "--no-sync", *args]
-    streams: dict[str, Any] = {"stderr": subprocess.PIPE}
-    with (out or Path("/dev/null")).open("wb") as file:
-        streams["stdout"] = file if out else subprocess.PIPE
-        result = subprocess.run(command, text=True, check=False, **streams)
+def query(*args: str) -> Done:
+    result = run_ctxdb("query", "--no-sync", *args)
     assert result.returncode == 0, result.stderr
     return result
+
+
+def query_into(out: Path, *args: str) -> str:
+    """Run `ctxdb query` so that what it prints goes to that file; what it says."""
+    command = [sys.executable, "-m", "ctxdb", "query", "--no-sync", *args]
+    with out.open("wb") as file:
+        result = subprocess.run(
+            command, text=True, check=False, stdout=file, stderr=subprocess.PIPE
+        )
+    assert result.returncode == 0, result.stderr
+    return result.stderr
 
 
 def rows_in(text: str, format_: str) -> int:
@@ -82,8 +88,8 @@ main()
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_case_90_every_format_is_limited_in_rows(db: Path, format_: str) -> None:
-    command = [sys.executable, "-c", FEWER_ROWS, "query", "--no-sync", SHORT, "--format", format_]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    result = run_python(FEWER_ROWS, "query", "--no-sync", SHORT, "--format", format_)
+    assert result.returncode == 0
     most = 100 if format_ in ("table", "md") else 200
     assert rows_in(result.stdout, format_) == most
     assert result.stderr == f"Truncated at {most} rows, there are more: --limit N shows up to N.\n"
@@ -107,9 +113,9 @@ def test_case_90_unless_it_is_asked_for_no_answer_fills_the_disk(
     db: Path, tmp_path: Path, format_: str, most: int
 ) -> None:
     out = tmp_path / "out"
-    result = query(LONG, "--format", format_, out=out)
+    said = query_into(out, LONG, "--format", format_)
     assert most * 0.9 < out.stat().st_size <= most
-    assert result.stderr == f"Truncated at {most // 10**6} MB, there is more: {RAISE_BYTES}\n"
+    assert said == f"Truncated at {most // 10**6} MB, there is more: {RAISE_BYTES}\n"
 
 
 # test_case_90_a_limit_of_bytes_that_is_not_reached_says_nothing has 0 with a short answer.
@@ -117,9 +123,8 @@ def test_case_90_unless_it_is_asked_for_no_answer_fills_the_disk(
 def test_case_90_with_max_bytes_0_all_of_it_is_written(db: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     long = LONG.replace("LIMIT 300", "LIMIT 101")
-    result = query(long, "--format", "csv", "--max-bytes", "0", out=out)
+    assert query_into(out, long, "--format", "csv", "--max-bytes", "0") == ""
     assert out.stat().st_size > 101_000_000
-    assert result.stderr == ""
 
 
 def test_case_90_a_row_that_is_too_large_is_left_out_whole(db: Path) -> None:

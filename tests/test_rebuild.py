@@ -22,6 +22,7 @@ from ctxdb.store.kept import KEPT_TABLES
 from ctxdb.store.schema import prepare
 from demo_db import demo_folder
 from lab import must_equal
+from quick_tables import copy_tables
 from snapshot import content
 from world import OTHER_SESSION, World, line, lines, texts
 
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxdb.rebuild.report import RebuildReport
+
+
+@pytest.fixture(autouse=True)
+def _quick_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_tables(monkeypatch)
 
 
 def again(world: World, *, check_only: bool = False) -> RebuildReport:

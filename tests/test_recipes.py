@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from textwrap import dedent
 
@@ -49,8 +51,8 @@ def insert(path: Path, before: str, added: str) -> None:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The code after all recipes, and a database that was made before the last of them."""
     copy = tmp_path_factory.mktemp("recipes")
+    ignored = shutil.ignore_patterns("*.pyc.*")  # with what was compiled, but for what is halfway
     for name in ("src", "migrations", "sql"):
-        ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(CHECKOUT / name, copy / name, ignore=ignored)
     shutil.copy(CHECKOUT / "pyproject.toml", copy)
     step, field, reading = code_of("Add a column")
@@ -94,22 +96,35 @@ def run(copy: Path, *args: str | Path) -> str:
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def verified(copy: Path) -> None:
+    """`verify` agrees with the database."""
+    run(copy, "verify", "--root", copy / "projects")
+
+
 def ask(copy: Path, *words: str) -> str:
     return run(copy, "query", *words, "--no-sync", "--format", "csv")
 
 
+def rows(copy: Path, sql: str) -> list[tuple[object, ...]]:
+    """What the database says, without starting a process."""
+    with closing(sqlite3.connect(f"file:{copy / 'ctxdb.db'}?mode=ro", uri=True)) as conn:
+        return conn.execute(sql).fetchall()
+
+
+@pytest.mark.usefixtures("verified")
 def test_the_recipe_for_a_column_gives_a_column_that_is_filled(copy: Path) -> None:
-    assert ask(copy, "SELECT user_type FROM messages") == "user_type\nexternal\n"
-    assert "NULL in rows" in ask(
+    assert rows(copy, "SELECT user_type FROM messages") == [("external",)]
+    [(described,), *_] = rows(
         copy, "SELECT description FROM schema_docs WHERE \"column\" = 'user_type'"
     )
-    run(copy, "verify", "--root", copy / "projects")
+    assert "NULL in rows" in str(described)
 
 
 def test_the_recipe_for_a_view_gives_a_view_that_answers(copy: Path) -> None:
     found = ask(copy, "claude_versions", "--since", "2026-01-01")
     assert found == "version,sessions,last_at\n2.1.280,1,2026-08-24T10:00:00.000Z\n"
-    assert "view claude_versions" in ask(copy, "SELECT topic FROM README")
+    assert ("view claude_versions",) in rows(copy, "SELECT topic FROM README")
 
 
 def test_the_recipe_for_a_query_gives_a_query_that_takes_its_parameter(copy: Path) -> None:
@@ -117,17 +132,17 @@ def test_the_recipe_for_a_query_gives_a_query_that_takes_its_parameter(copy: Pat
     assert "hi" not in ask(copy, "sessions_on_branch", "-p", "branch", "another")
 
 
+@pytest.mark.usefixtures("verified")
 def test_the_recipe_for_an_entry_type_gives_a_subtype_and_skips_lines(copy: Path) -> None:
-    assert ask(copy, "SELECT type, subtype FROM events") == "type,subtype\nmood,calm\n"
-    found = ask(copy, "SELECT type, reason FROM line_counts WHERE outcome = 'skipped'")
-    assert found == "type,reason\nheartbeat,heartbeat\n"
-    run(copy, "verify", "--root", copy / "projects")
+    assert rows(copy, "SELECT type, subtype FROM events") == [("mood", "calm")]
+    found = rows(copy, "SELECT type, reason FROM line_counts WHERE outcome = 'skipped'")
+    assert found == [("heartbeat", "heartbeat")]
 
 
 def test_the_recipe_for_a_migration_upgrades_a_database_with_rows(copy: Path) -> None:
-    assert ask(copy, "SELECT text FROM notes") == "text\nhi\n"
-    described = ask(copy, "SELECT description FROM schema_docs WHERE name = 'notes'")
-    assert "Notes about sessions" in described
+    assert rows(copy, "SELECT text FROM notes") == [("hi",)]
+    described = rows(copy, "SELECT description FROM schema_docs WHERE name = 'notes'")
+    assert any("Notes about sessions" in str(one) for (one,) in described)
 
 
 @pytest.mark.parametrize("page", PAGES)

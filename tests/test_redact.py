@@ -25,6 +25,7 @@ from ctxdb.redact.scan import scan
 from ctxdb.settings import DEFAULTS
 from ctxdb.store.connection import open_writer
 from kill_lab import EVERY_20TH, Saved, failures, kills
+from quick_tables import copy_tables
 from secret_lab import (
     BEGAN,
     SecretLab,
@@ -35,12 +36,18 @@ from secret_lab import (
     secret_of,
     session_of,
 )
+from seen_files import Seen
 from snapshot import content, differences
 from world import run_python
 
 TOKEN = next(rule.example for rule in RULES if rule.name == "github-token")
 SOME = RULES[:3]
 RUN = "from ctxdb.cli.main import main; main()"
+
+
+@pytest.fixture(autouse=True)
+def _quick_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy_tables(monkeypatch)
 
 
 @pytest.fixture
@@ -266,7 +273,10 @@ def test_case_100_a_kill_at_any_statement_of_redact_loses_nothing(
     rows = lab.ask("SELECT count(*) FROM messages")
     saved = Saved(lab.db.parent)
     masked = [f"token {TOKEN}", "token [redacted:github-token]"]
+    seen = Seen()
     for _ in kills(every, ["--db", lab.db, "redact", "--apply"], saved.put_back):
+        if not seen.is_new(lab.db.parent):
+            continue
         lab.sound()
         assert lab.ask("SELECT count(*) FROM messages") == rows
         found = {text for (text,) in lab.ask("SELECT text FROM messages WHERE text LIKE 'token%'")}
@@ -285,8 +295,11 @@ def test_case_100_a_failing_write_of_redact_loses_nothing(lab: SecretLab, every:
     lab.sync(enabled=False)
     rows = lab.ask("SELECT count(*) FROM messages")
     saved = Saved(lab.db.parent)
+    seen = Seen()
     for failed in failures(every, ["--db", lab.db, "redact", "--apply"], saved.put_back):
         assert failed.done.returncode in (0, 1)
+        if not seen.is_new(lab.db.parent):
+            continue
         lab.sound()
         assert lab.ask("SELECT count(*) FROM messages") == rows
         mask(lab)

@@ -10,16 +10,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builder import CWD, text, thinking, tool_use
 from builder import World as Files
 from ctxdb.query import candidates, guard, vocabulary
+from ctxdb.query.candidates import Wanted
+from ctxdb.query.search import search
 from ctxdb.session.captions import resume_command, shell_word
+from in_process import Here
 from lab import lab
-from readlab import HOSTILE, fill, found, look, on_terminal, run_json, sessions_found, unsafe
+from readlab import (
+    HOSTILE,
+    fill,
+    found,
+    look,
+    on_terminal,
+    reading,
+    run_json,
+    sessions_found,
+    unsafe,
+)
 from world import World
+
+
+@pytest.fixture
+def world(world: World) -> World:
+    return Here(world.root, world.db)
 
 
 @pytest.fixture
@@ -259,10 +277,15 @@ def test_bad_syntax_is_plain_words_and_never_an_error(world: World, files: Files
     assert found(world, "^tide") == ["[tide]"]
 
 
+@pytest.fixture(scope="module")
+def phrase_reader(phrases: World) -> Iterator[Any]:
+    with reading(phrases) as conn:
+        yield conn
+
+
 @given(text_=st.text(max_size=30))
-@settings(max_examples=60)
-def test_no_question_fails(phrases: World, text_: str) -> None:
-    look(phrases, text_)
+def test_no_question_fails(phrase_reader: Any, text_: str) -> None:
+    search(phrase_reader, text_, Wanted())
 
 
 # -- ranking, grouping and filters ---------------------------------------------------------------
@@ -531,7 +554,7 @@ def test_mistakes_are_one_line(world: World, files: Files, args: list[str], why:
 
 
 def test_a_database_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    world = World(tmp_path / "projects", tmp_path / "none.db")
+    world = Here(tmp_path / "projects", tmp_path / "none.db")
     world.root.mkdir()
     done = world.cli("search", "tide")
     assert done.returncode == 1

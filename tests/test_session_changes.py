@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,19 @@ TABLES = (
 Rows = dict[str, list[str]]
 
 
+@lru_cache(20_000)  # most rows are as they were before a sync
+def sent_of(table: str, row: str) -> tuple[str, str]:
+    """The session of a row, and what push would send of it."""
+    values = eval(row)
+    for name in ("source_file_id", "byte_length", "event_id"):
+        values.pop(name, None)
+    if table != "messages":
+        values.pop("byte_start", None)
+    if table == "sessions":  # its id is text
+        values["session_id"] = values["id"]
+    return values["session_id"] or "", f"{table} {values!r}"
+
+
 def rows_of_sessions(db: Path) -> Rows:
     """All rows of each session, with what they say of other rows."""
     found: Rows = {}
@@ -53,15 +67,8 @@ def rows_of_sessions(db: Path) -> Rows:
         keys["events"] = {}
         for table in TABLES:
             for row in table_rows(conn, table, keys):
-                values = eval(row)
-                for name in ("source_file_id", "byte_length", "event_id"):
-                    values.pop(name, None)
-                if table != "messages":
-                    values.pop("byte_start", None)
-                if table == "sessions":  # its id is text
-                    values["session_id"] = values["id"]
-                session_id = values["session_id"] or ""
-                found.setdefault(session_id, []).append(f"{table} {values!r}")
+                session_id, sent = sent_of(table, row)
+                found.setdefault(session_id, []).append(sent)
         for session_id, first in conn.execute("SELECT * FROM _shared_sessions"):
             found.setdefault(session_id, []).append(f"shared {first}")
     return {session_id: sorted(rows) for session_id, rows in found.items()}
@@ -103,7 +110,7 @@ class Watched:
 
 
 def grow(files: dict[str, bytes], steps: Iterable[tuple[str, bytes]]) -> None:
-    with lab() as one:
+    with lab() as one, one.one_connection():
         watched = Watched(one)
         for name, data in files.items():
             if not name.endswith(".jsonl"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import stat
+import sys
+from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from browser import NARROW, WIDE, a_browser, needs_browser
 from builder import World as Files
 from builder import text
+from ctxdb.cli import main
 from ctxdb.errors import UsageError
 from ctxdb.progress import NullProgress
 from ctxdb.session.redaction import Redactor
@@ -22,7 +25,7 @@ from demo_db import demo_folder
 from hostile import HOSTILE, MARKUP
 from readlab import fill, unsafe
 from test_web_session import Html, hostile_session
-from world import World
+from world import Done, World
 
 # A token in the form of GitHub's, of which no account knows.
 SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
@@ -31,6 +34,26 @@ SECRET = "ghp_" + "a1B2c3D4e5" * 3 + "f6G7h8"
 @pytest.fixture
 def files() -> Files:
     return Files()
+
+
+Cli = Callable[..., Done]
+
+
+@pytest.fixture
+def cli(world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """The command line in this process, which has imported the pages already."""
+
+    def run(*words: str | Path) -> Done:
+        given = ["ctxdb", "--db", str(world.db), *map(str, words)]
+        monkeypatch.setattr(sys, "argv", given)
+        try:
+            main.main()
+            code = 0
+        except SystemExit as left:
+            code = int(left.code or 0)
+        return Done(code, *capsys.readouterr())
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +131,7 @@ def test_a_long_session_is_split_into_pages(
 
 
 def test_sessions_are_chosen_by_period_and_project(
-    world: World, files: Files, tmp_path: Path
+    world: World, files: Files, tmp_path: Path, cli: Cli
 ) -> None:
     one = files.session("-home-ada-one", cwd="/home/ada/one")
     one.prompt("in the first project")
@@ -118,22 +141,24 @@ def test_sessions_are_chosen_by_period_and_project(
     pages = site(world, tmp_path / "pages", project="two")
     assert f"session/{two.session}.html" in pages
     assert not any(one.session in name for name in pages)
-    done = world.cli("export", "--site", tmp_path / "none", "--since", "2001", "--until", "2001",
+    done = cli("export", "--site", tmp_path / "none", "--since", "2001", "--until", "2001",
                      "--no-sync")  # fmt: skip
     assert done.returncode == 1
     assert "no session fits" in done.stderr
 
 
-def test_the_command_writes_and_says_where(world: World, files: Files, tmp_path: Path) -> None:
+def test_the_command_writes_and_says_where(
+    world: World, files: Files, tmp_path: Path, cli: Cli
+) -> None:
     files.session().prompt("hello")
     fill(world, files)
-    done = world.cli("export", "--site", tmp_path / "pages", "--no-sync")
+    done = cli("export", "--site", tmp_path / "pages", "--no-sync")
     assert done.returncode == 0, done.stderr
     assert "Wrote 1 session" in done.stderr
     assert str(tmp_path / "pages" / "index.html") in done.stderr
     for wrong in (["--format", "md"], ["last"], ["-o", "x"]):
-        assert world.cli("export", "--site", tmp_path / "p", *wrong).returncode == 2
-    assert world.cli("export", "last", "--since", "7d").returncode == 2
+        assert cli("export", "--site", tmp_path / "p", *wrong).returncode == 2
+    assert cli("export", "last", "--since", "7d").returncode == 2
 
 
 # -- the folder ------------------------------------------------------------------------------------
@@ -207,14 +232,16 @@ def test_redact_takes_out_secrets_homes_names_and_results(
 
 
 @pytest.mark.parametrize("format_", ["html", "md"])
-def test_one_session_can_be_redacted_too(world: World, files: Files, format_: str) -> None:
+def test_one_session_can_be_redacted_too(
+    world: World, files: Files, format_: str, cli: Cli
+) -> None:
     session = private_session(files)
     fill(world, files)
-    done = world.cli("export", session, "--format", format_, "--redact", "--no-sync")
+    done = cli("export", session, "--format", format_, "--redact", "--no-sync")
     assert done.returncode == 0, done.stderr
     for word in (SECRET, "/home/marisol", "private output"):
         assert word not in done.stdout
-    assert world.cli("export", session, "--format", "jsonl", "--redact").returncode == 2
+    assert cli("export", session, "--format", "jsonl", "--redact").returncode == 2
 
 
 def test_common_words_are_no_names_of_people() -> None:

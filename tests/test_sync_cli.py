@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import termios
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -30,8 +31,21 @@ from ctxdb import daemon_health as beats
 from ctxdb.ingest.sync import sync
 from ctxdb.lock import WriterLock
 from ctxdb.progress import NullProgress
+from lab import put_empty_database
 from thinning import thinned
-from world import PATIENCE, SESSION, Done, World, line, lines, run_ctxdb, stalled, texts
+from world import (
+    PATIENCE,
+    RUN,
+    SESSION,
+    Done,
+    World,
+    line,
+    lines,
+    run_ctxdb,
+    run_python,
+    stalled,
+    texts,
+)
 
 COMMAND = Path(sysconfig.get_path("scripts")) / "ctxdb"
 
@@ -58,7 +72,16 @@ def world(home: Path) -> World:
     return World(root, home / ".local/share/ctxdb/ctxdb.db")
 
 
-def ctxdb(*args: str | Path, **more: Any) -> Done:
+@pytest.fixture
+def ready(world: World) -> World:
+    """The same with a database, for what is not about the first sync: making one takes longer."""
+    put_empty_database(world.db)
+    return world
+
+
+def ctxdb(*args: str | Path, env: Mapping[str, str] | None = None, **more: Any) -> Done:
+    if env is not None:
+        return run_python(RUN, *args, env=env)
     return run_ctxdb(*args, **more)
 
 
@@ -79,7 +102,7 @@ EAGER = """
 from ctxdb.ingest import run as ingest
 from ctxdb import progress
 progress.FIRST_DRAW_SECONDS = progress.REDRAW_SECONDS = 0.0
-ingest.BATCH_BYTES = 1 << 18
+ingest.BATCH_BYTES = 1 << 17
 from ctxdb.cli.main import main
 main()
 """
@@ -118,14 +141,14 @@ def on_a_terminal(
 
 def many_lines(world: World, megabytes: int) -> int:
     said = "the tide comes in and the tide goes out, " * 50
-    some = b"".join(line(n, f"{n} {said}") for n in range(500))
+    some = b"".join(line(n, f"{n} {said}") for n in range(100))
     numbers = megabytes * 2**20 // len(some) + 1
     for nth in range(numbers):
         session = f"5e551000-0000-4000-8000-{nth:012x}"
         data = some.replace(b'"uuid": "00000000-', b'"uuid": "%08x-' % (nth + 1))
         data = data.replace(SESSION.encode(), session.encode())
         world.write(data, world.file(f"p/{session}.jsonl"))
-    return numbers * 500
+    return numbers * 100
 
 
 # -- what it says --------------------------------------------------------------------------------
@@ -152,38 +175,38 @@ def test_the_first_sync_says_what_it_did_and_the_second_that_there_is_nothing_ne
     world.settled(range(40))
 
 
-def test_files_that_had_nothing_new_are_not_said_to_have_been_read(world: World) -> None:
-    world.write(lines(*range(40)))
-    world.write(lines(40), world.main.with_name("other.jsonl"))
+def test_files_that_had_nothing_new_are_not_said_to_have_been_read(ready: World) -> None:
+    ready.write(lines(*range(40)))
+    ready.write(lines(40), ready.main.with_name("other.jsonl"))
     done("sync")
-    world.append(lines(41))
+    ready.append(lines(41))
     said = done("sync")
     wanted = r"Read 1 new line \(\d+ B\) in [\d.]+ s; looked at 2 files\.\nFiles: 1 grown\.\n"
     assert re.fullmatch(wanted, said)
 
 
-def test_a_later_sync_reads_only_what_is_new(world: World) -> None:
-    world.write(lines(*range(40)))
+def test_a_later_sync_reads_only_what_is_new(ready: World) -> None:
+    ready.write(lines(*range(40)))
     done("sync")
-    world.append(lines(40, 41))
-    world.write(lines(50), world.file("q/new.jsonl"))
+    ready.append(lines(40, 41))
+    ready.write(lines(50), ready.file("q/new.jsonl"))
     assert done("sync").splitlines()[1] == "Files: 1 new, 1 grown."
-    world.append(lines(42))
+    ready.append(lines(42))
     report = json.loads(done("sync", "--json"))
     assert (report["lines_read"], report["bytes_read"]) == (1, len(line(42)))
-    world.settled([*range(43), 50])
+    ready.settled([*range(43), 50])
 
 
-def test_rewritten_renamed_and_deleted_files_are_named_in_the_report(world: World) -> None:
+def test_rewritten_renamed_and_deleted_files_are_named_in_the_report(ready: World) -> None:
     for n in range(3):
-        world.write(lines(n), world.file(f"p/{n}.jsonl"))
+        ready.write(lines(n), ready.file(f"p/{n}.jsonl"))
     done("sync")
-    world.write(lines(7), world.file("p/0.jsonl"))
-    world.file("p/1.jsonl").rename(world.file("p/renamed.jsonl"))
-    world.file("p/2.jsonl").unlink()
+    ready.write(lines(7), ready.file("p/0.jsonl"))
+    ready.file("p/1.jsonl").rename(ready.file("p/renamed.jsonl"))
+    ready.file("p/2.jsonl").unlink()
     shown = done("sync").splitlines()[1]
     assert shown == "Files: 1 rewritten, 1 renamed, 1 gone (rows are kept)."
-    assert world.texts() == texts([0, 1, 2, 7])
+    assert ready.texts() == texts([0, 1, 2, 7])
 
 
 def test_without_transcripts_it_says_where_it_has_looked(world: World) -> None:
@@ -191,17 +214,17 @@ def test_without_transcripts_it_says_where_it_has_looked(world: World) -> None:
     assert done("sync") == f"No transcripts found.\n  {world.root}: no such folder\n"
 
 
-def test_json_has_a_stable_shape(world: World) -> None:
-    world.write(lines(0) + b"torn {\n")
+def test_json_has_a_stable_shape(ready: World) -> None:
+    ready.write(lines(0) + b"torn {\n")
     report = json.loads(done("sync", "--json"))
     assert set(report) == SYNC_KEYS
     assert report["bad_lines"] == 1
     shown = json.loads(done("status", "--json"))
     assert set(shown) == STATUS_KEYS
     assert shown["rows"]["messages"] == 1
-    assert shown["database"] == str(world.db)
+    assert shown["database"] == str(ready.db)
     assert shown["problems"] == [
-        {"path": str(world.main), "byte_start": len(line(0)), "reason": "not_json"}
+        {"path": str(ready.main), "byte_start": len(line(0)), "reason": "not_json"}
     ]
     checked = json.loads(done("verify", "--json"))
     assert (checked["ok"], checked["lines_read"], checked["bad"]) == (True, 2, 1)
@@ -213,21 +236,21 @@ def test_quiet_says_nothing_at_all(world: World) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
-def test_status_names_bad_lines_and_files_with_their_place(world: World) -> None:
+def test_status_names_bad_lines_and_files_with_their_place(ready: World) -> None:
     bad = line(1)[:60] + b"\n"
-    world.write(line(0) + bad + line(2) + b"[]\n")
+    ready.write(line(0) + bad + line(2) + b"[]\n")
     assert "2 lines could not be read; `ctxdb status` tells which." in done("sync")
     shown = done("status")
     assert "2 unreadable lines, 0 unreadable files" in shown
-    assert f"torn: {world.main} at byte {len(line(0))}\n" in shown
-    assert f"not_object: {world.main} at byte {len(line(0) + bad + line(2))}\n" in shown
+    assert f"torn: {ready.main} at byte {len(line(0))}\n" in shown
+    assert f"not_object: {ready.main} at byte {len(line(0) + bad + line(2))}\n" in shown
 
 
 def test_status_names_bad_lines_before_mended_ones_and_says_how_many_there_are(
-    world: World,
+    ready: World,
 ) -> None:
     glued = line(1)[:-1] + line(2)
-    world.write(b"".join(b"torn %d\n" % n for n in range(10)) + glued * 9)
+    ready.write(b"".join(b"torn %d\n" % n for n in range(10)) + glued * 9)
     assert "10 lines could not be read" in done("sync")
     shown = done("status")
     assert shown.count("not_json: ") == 8
@@ -238,12 +261,12 @@ def test_status_names_bad_lines_before_mended_ones_and_says_how_many_there_are(
     assert {one["reason"] for one in problems} == {"not_json"}
 
 
-def test_status_shows_local_time(world: World) -> None:
-    world.write(line(0, timestamp="2026-03-01T23:30:00.000Z"))
+def test_status_shows_local_time(ready: World) -> None:
+    ready.write(line(0, timestamp="2026-03-01T23:30:00.000Z"))
     done("sync")
     done("daemon", "start")
     done("daemon", "stop")
-    at = world.one("SELECT max(last_read_at) FROM source_files")
+    at = ready.one("SELECT max(last_read_at) FROM source_files")
     local = datetime.fromisoformat(at).astimezone(timezone(timedelta(hours=9)))
     shown = done("status", env={**os.environ, "TZ": "JST-9"})
     assert "Period       2026-03-02 to 2026-03-02\n" in shown
@@ -252,31 +275,31 @@ def test_status_shows_local_time(world: World) -> None:
 
 
 def test_status_counts_new_transcripts_and_those_of_other_folders_as_behind(
-    world: World, tmp_path: Path
+    ready: World, tmp_path: Path
 ) -> None:
     other = tmp_path / "other"
     old = other / "p" / "6e550000-0000-4000-8000-000000000001.jsonl"
     old.parent.mkdir(parents=True)
     old.write_bytes(line(100, sessionId=old.stem))
-    world.write(lines(0))
-    done("sync", "--root", str(world.root), "--root", str(other))
+    ready.write(lines(0))
+    done("sync", "--root", str(ready.root), "--root", str(other))
     assert json.loads(done("status", "--json"))["bytes_behind"] == 0
-    new = world.file("p/6e550000-0000-4000-8000-000000000002.jsonl")
-    world.write(lines(1, 2), new)
+    new = ready.file("p/6e550000-0000-4000-8000-000000000002.jsonl")
+    ready.write(lines(1, 2), new)
     with old.open("ab") as file:
         file.write(lines(3))
     assert json.loads(done("status", "--json"))["bytes_behind"] == len(lines(1, 2) + lines(3))
     assert "Behind       nothing" not in done("status")
 
 
-def test_status_says_how_far_it_is_behind_and_who_writes(world: World) -> None:
-    world.write(lines(0, 1))
+def test_status_says_how_far_it_is_behind_and_who_writes(ready: World) -> None:
+    ready.write(lines(0, 1))
     done("sync")
     assert "Behind       nothing; last read 2" in done("status")
-    world.append(lines(*range(2, 12)))
+    ready.append(lines(*range(2, 12)))
     assert re.search(r"Behind       [\d.]+ kB;", done("status"))
     assert json.loads(done("status", "--json"))["bytes_behind"] == len(lines(*range(2, 12)))
-    with WriterLock(world.db):
+    with WriterLock(ready.db):
         assert f"process {os.getpid()} is writing now" in done("status")
 
 
@@ -285,17 +308,17 @@ def test_status_before_the_first_sync_makes_nothing(world: World) -> None:
     assert not world.db.parent.exists()
 
 
-def test_several_roots_are_one_database(world: World, tmp_path: Path) -> None:
-    world.write(lines(0), tmp_path / "a.jsonl")
+def test_several_roots_are_one_database(ready: World, tmp_path: Path) -> None:
+    ready.write(lines(0), tmp_path / "a.jsonl")
     for name in ("one", "two"):
         (tmp_path / name / "p").mkdir(parents=True)
-    world.write(lines(0, 1), tmp_path / "one/p/a.jsonl")
-    world.write(lines(1, 2), tmp_path / "two/p/b.jsonl")
+    ready.write(lines(0, 1), tmp_path / "one/p/a.jsonl")
+    ready.write(lines(1, 2), tmp_path / "two/p/b.jsonl")
     done("sync", "--root", tmp_path / "one", "--root", tmp_path / "two")
-    assert world.texts() == texts([0, 1, 2])
+    assert ready.texts() == texts([0, 1, 2])
     done("sync", env={**os.environ, "CLAUDE_CONFIG_DIR": f"{tmp_path}/x,{tmp_path}/y"})
     # Files below roots that are not looked at this time have not vanished.
-    assert world.ask("SELECT count(missing_since) FROM source_files") == [(0,)]
+    assert ready.ask("SELECT count(missing_since) FROM source_files") == [(0,)]
 
 
 # -- errors --------------------------------------------------------------------------------------
@@ -337,31 +360,31 @@ def test_a_path_without_a_place_to_write_is_one_line(world: World) -> None:
     assert result.stderr.startswith("Error: ")
 
 
-def test_an_unreadable_file_is_named_and_the_exit_code_is_still_0(world: World) -> None:
-    world.write(lines(0))
-    fifo_to_be = world.write(lines(1), world.file("q/q.jsonl"))
+def test_an_unreadable_file_is_named_and_the_exit_code_is_still_0(ready: World) -> None:
+    ready.write(lines(0))
+    fifo_to_be = ready.write(lines(1), ready.file("q/q.jsonl"))
     done("sync")
     fifo_to_be.unlink()
     fifo_to_be.mkdir()  # was a file; now it is something else
-    world.write(lines(2), fifo_to_be / "inside.jsonl")
+    ready.write(lines(2), fifo_to_be / "inside.jsonl")
     report = json.loads(done("sync", "--json"))
     assert report["lines_read"] == 1
-    assert world.texts() == texts([0, 1, 2])
+    assert ready.texts() == texts([0, 1, 2])
 
 
 # -- one writer ----------------------------------------------------------------------------------
 
 
-def test_while_another_process_writes_it_exits_3_and_names_it(world: World) -> None:
-    world.write(lines(0))
-    with WriterLock(world.db):
+def test_while_another_process_writes_it_exits_3_and_names_it(ready: World) -> None:
+    ready.write(lines(0))
+    with WriterLock(ready.db):
         result = ctxdb("sync")
         assert (result.returncode, result.stdout) == (3, "")
         assert result.stderr.startswith(f"Error: process {os.getpid()} ")
         assert "--wait" in result.stderr
         assert result.stderr.count("\n") == 1
     done("sync")
-    world.settled([0])
+    ready.settled([0])
 
 
 def waiting_sync(*words: str) -> subprocess.Popen[str]:
@@ -378,18 +401,18 @@ def first_words(process: subprocess.Popen[str]) -> str:
     return process.stderr.readline()
 
 
-def test_with_wait_it_says_for_whom_it_waits_and_then_does_its_work(world: World) -> None:
-    world.write(lines(0))
-    with WriterLock(world.db):
+def test_with_wait_it_says_for_whom_it_waits_and_then_does_its_work(ready: World) -> None:
+    ready.write(lines(0))
+    with WriterLock(ready.db):
         waiting = waiting_sync()
-        says = f"Waiting for process {os.getpid()}, which is writing to {world.db}.\n"
+        says = f"Waiting for process {os.getpid()}, which is writing to {ready.db}.\n"
         assert first_words(waiting) == says
         assert waiting.poll() is None
     said, errors = waiting.communicate(timeout=PATIENCE)
     assert waiting.returncode == 0
     assert said.startswith("Read 1 new line (")
     assert "Waiting" not in errors
-    world.settled([0])
+    ready.settled([0])
 
 
 def test_waiting_can_be_interrupted(world: World) -> None:
@@ -402,16 +425,16 @@ def test_waiting_can_be_interrupted(world: World) -> None:
     assert "Traceback" not in errors
 
 
-def test_a_daemon_is_not_waited_for(world: World, tmp_path: Path) -> None:
-    world.write(lines(0))
+def test_a_daemon_is_not_waited_for(ready: World, tmp_path: Path) -> None:
+    ready.write(lines(0))
     (tmp_path / "other").mkdir()
     done("daemon", "start")
     try:
         result = ctxdb("sync", "--wait")
         assert (result.returncode, result.stdout) == (0, "")
         assert result.stderr.count("\n") == 1
-        assert f"is already running and keeps {world.db} up to date.\n" in result.stderr
-        assert world.one("SELECT count(*) FROM messages") == 1
+        assert f"is already running and keeps {ready.db} up to date.\n" in result.stderr
+        assert ready.one("SELECT count(*) FROM messages") == 1
         assert json.loads(done("sync", "--wait", "--json")).keys() == SYNC_KEYS
         assert ctxdb("sync", "--wait", "--quiet").stderr == ""
         assert ctxdb("sync").returncode == 3
@@ -426,19 +449,19 @@ def test_a_daemon_is_not_waited_for(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("state", ["stopped", "nothing yet"])
 def test_a_daemon_that_begins_or_ends_is_not_said_to_keep_the_database_up_to_date(
-    world: World, monkeypatch: pytest.MonkeyPatch, state: str
+    ready: World, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    world.write(lines(0))
-    lock = WriterLock(world.db, role="daemon")
+    ready.write(lines(0))
+    lock = WriterLock(ready.db, role="daemon")
     lock.acquire()
     if state == "stopped":
-        beats.write(beats.health_path(world.db), beats.Health(pid=os.getpid(), state=state))
+        beats.write(beats.health_path(ready.db), beats.Health(pid=os.getpid(), state=state))
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: lock.release())
     monkeypatch.setattr("ctxdb.ingest.sync.time", clock)
     said: list[str] = []
-    report = sync(world.config, wait=True, progress=NullProgress(), say=said.append)
+    report = sync(ready.config, wait=True, progress=NullProgress(), say=said.append)
     assert (report.lines_read, said) == (1, [])
-    world.settled([0])
+    ready.settled([0])
 
 
 # -- the bar -------------------------------------------------------------------------------------
@@ -452,7 +475,7 @@ COLOUR = re.compile(r"\x1b\[\d+m")
 def test_on_a_terminal_a_bar_shows_bytes_rate_and_time_left_and_is_gone_at_the_end(
     world: World,
 ) -> None:
-    count = many_lines(world, 3)
+    count = many_lines(world, 1)
     seen = on_a_terminal("sync", eager=True)
     assert seen.exit_code == 0
     drawn = [part for part in COLOUR.sub("", seen.shown).split("\r") if "Reading" in part]
@@ -467,8 +490,8 @@ def test_on_a_terminal_a_bar_shows_bytes_rate_and_time_left_and_is_gone_at_the_e
     assert seen.stdout.startswith(f"Read {count:,} new lines")
 
 
-def test_no_color_is_respected_and_the_bar_fits_the_terminal(world: World) -> None:
-    many_lines(world, 2)
+def test_no_color_is_respected_and_the_bar_fits_the_terminal(ready: World) -> None:
+    many_lines(ready, 1)
     seen = on_a_terminal("sync", columns=50, eager=True, NO_COLOR="1")
     assert seen.exit_code == 0
     assert not COLOUR.search(seen.shown)
@@ -478,7 +501,7 @@ def test_no_color_is_respected_and_the_bar_fits_the_terminal(world: World) -> No
 
 
 def test_in_a_pipe_there_is_no_bar(world: World) -> None:
-    many_lines(world, 2)
+    many_lines(world, 1)
     result = ctxdb("sync")
     assert result.returncode == 0
     assert "Reading transcripts" not in result.stderr
@@ -488,8 +511,8 @@ def test_in_a_pipe_there_is_no_bar(world: World) -> None:
 
 
 @pytest.mark.parametrize("how", ["--quiet", "dumb"])
-def test_nobody_who_does_not_want_a_bar_gets_one(world: World, how: str) -> None:
-    many_lines(world, 2)
+def test_nobody_who_does_not_want_a_bar_gets_one(ready: World, how: str) -> None:
+    many_lines(ready, 1)
     quiet, env = ([], {"TERM": "dumb"}) if how == "dumb" else (["--quiet"], {})
     seen = on_a_terminal("sync", *quiet, eager=True, **env)
     assert seen.exit_code == 0
@@ -497,8 +520,8 @@ def test_nobody_who_does_not_want_a_bar_gets_one(world: World, how: str) -> None
     assert "\x1b" not in seen.shown
 
 
-def test_a_sync_with_nothing_new_does_not_flicker(world: World) -> None:
-    world.write(lines(0))
+def test_a_sync_with_nothing_new_does_not_flicker(ready: World) -> None:
+    ready.write(lines(0))
     done("sync")
     assert on_a_terminal("sync").shown == ""
 
@@ -509,6 +532,7 @@ def test_a_sync_with_nothing_new_does_not_flicker(world: World) -> None:
 # Reads in other processes, and keeps the bar drawn while it waits.
 STALLED = stalled(
     "ingest.READ_AHEAD_BYTES = 1",
+    "ingest.BATCH_BYTES = 1 << 17",
     wait="while True: self.progress.advance(0); time.sleep(0.01)",
 )
 
@@ -517,7 +541,7 @@ STALLED = stalled(
 def test_control_c_exits_130_leaves_the_database_intact_and_the_next_sync_finishes(
     world: World, stored: str
 ) -> None:
-    count = many_lines(world, 3)
+    count = many_lines(world, 1)
     child = subprocess.Popen(
         [sys.executable, "-c", STALLED, stored, "sync"],
         stdout=subprocess.PIPE,
@@ -541,7 +565,7 @@ def test_control_c_exits_130_leaves_the_database_intact_and_the_next_sync_finish
 
 
 def test_control_c_on_a_terminal_leaves_no_bar_behind(world: World) -> None:
-    many_lines(world, 3)
+    many_lines(world, 1)
     ours, theirs = pty.openpty()
     child = subprocess.Popen(
         [sys.executable, "-c", STALLED, "1", "sync"],

@@ -13,6 +13,8 @@ import pytest
 
 from builder import World as Story
 from builder import text, tool_use
+from ctxdb.files import tail
+from ctxdb.ingest import line_reader, workers
 from ctxdb.ingest import run as ingest
 from ctxdb.ingest.workers import ReaderProcesses
 from ctxdb.rules.chunk import Chunk
@@ -137,18 +139,25 @@ def test_what_readers_that_died_have_not_read_is_read_in_the_same_pass(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ingest, "READ_AHEAD_BYTES", 1)
-    monkeypatch.setattr(ingest, "BATCH_BYTES", 20_000)
+    # Few lines in a batch, and little room for what is read ahead: most is not yet read by then.
+    monkeypatch.setattr(ingest, "BATCH_BYTES", 2000)
+    monkeypatch.setattr(line_reader, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(tail.read_block, "__defaults__", (2000, tail.MAX_LINE_BYTES))
+    monkeypatch.setattr(workers, "AHEAD_BYTES", 20_000)
     batches = ReaderProcesses.batches
+    was_reading: list[bool] = []
 
     def killed(self: ReaderProcesses) -> Any:
         for arrived in batches(self):
             yield arrived
             for reader in self.readers:
+                was_reading.append(reader.process.is_alive())
                 reader.process.kill()
                 reader.process.join()
 
     monkeypatch.setattr(ReaderProcesses, "batches", killed)
-    world.write(lines(*range(10_000)))
+    world.write(lines(*range(500)))
     report = world.sync()
-    assert (report.lines_read, report.problems) == (10_000, [])
-    world.settled(range(10_000))
+    assert was_reading[0]
+    assert (report.lines_read, report.problems) == (500, [])
+    world.settled(range(500))

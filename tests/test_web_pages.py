@@ -299,6 +299,16 @@ def test_days_without_rows_have_a_place_in_the_chart() -> None:
 
 
 def test_case_101_hostile_text_on_every_page_stays_inert(world: World) -> None:
+    """All texts are in the transcripts and, together, in every field; every fourth alone."""
+    must_stay_inert(world, every=4)
+
+
+@pytest.mark.slow
+def test_case_101_each_hostile_text_in_a_field_stays_inert(world: World) -> None:
+    must_stay_inert(world, every=1)
+
+
+def must_stay_inert(world: World, every: int) -> None:
     files = Files()
     payloads = {**HOSTILE, **MARKUP}
     del payloads["half of a pair"]  # no JSON of a client has it as text
@@ -326,7 +336,7 @@ def test_case_101_hostile_text_on_every_page_stays_inert(world: World) -> None:
         # All texts at once in every field, and each text alone in one field after the other.
         together = quote(" ".join(payloads.values()))
         alone = [quote(payload) for payload in payloads.values()]
-        for nth, text in enumerate([together, *alone]):
+        for nth, text in enumerate([together, *alone[::every]]):
             paths = (
                 f"/search?q={text}",
                 f"/file?path={text}",
@@ -352,9 +362,9 @@ def test_case_101_hostile_text_on_every_page_stays_inert(world: World) -> None:
     [
         "../../etc/passwd",
         "..%2f..%2fetc%2fpasswd",
-        "%2e%2e/%2e%2e/etc/passwd",
-        "..%5c..%5cetc",
-        "/etc/passwd",
+        pytest.param("%2e%2e/%2e%2e/etc/passwd", marks=pytest.mark.slow),
+        pytest.param("..%5c..%5cetc", marks=pytest.mark.slow),
+        pytest.param("/etc/passwd", marks=pytest.mark.slow),
         "%00",
         "%ff%fe",
         "a" * 5000,

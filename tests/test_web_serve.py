@@ -87,10 +87,16 @@ def own_database(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def serving(python: str, db: Path, *options: str) -> Iterator[Running]:
+def serving(
+    python: str, db: Path, *options: str, env: dict[str, str] | None = None
+) -> Iterator[Running]:
     command = [python, "-m", "ctxdb", "--db", str(db), "serve", "--no-open", "--port", "0"]
     process = subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=env,
     )
     try:
         assert process.stdout
@@ -128,10 +134,52 @@ def _wait_until_it_answers(running: Running) -> None:
     pytest.fail("the server does not answer")
 
 
+@dataclass
+class Shared:
+    server: Running
+    db: Path
+    browser_calls: Path  # how the browser was called
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Shared]:
+    """A server that no test ends, in a folder that every user can enter.
+
+    Only the modes of files protect what is in it.
+    """
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        calls = folder / "calls"
+        browser = folder / "browser"
+        browser.write_text(f'#!/bin/sh\necho "$@" > {calls}.new\nmv {calls}.new {calls}\n')
+        browser.chmod(0o755)
+        # It begins before the first test has a home of its own.
+        strange = ("XDG_", "CTXDB_", "CLAUDE", "PYTHONUNBUFFERED")
+        env = {key: value for key, value in os.environ.items() if not key.startswith(strange)}
+        env |= {"HOME": str(folder / "home"), "BROWSER": f"{browser} %s &"}
+        db = own_database(folder)
+        db.parent.chmod(0o755)
+        with serving(sys.executable, db, "--no-sync", "--open", env=env) as server:
+            yield Shared(server, db, calls)
+
+
+def run_here(monkeypatch: pytest.MonkeyPatch, *words: str | Path) -> int:
+    """Run a command that ends by itself in this process, which has imported Datasette already."""
+    from ctxdb.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["ctxdb", *map(str, words)])
+    try:
+        main.main()
+    except SystemExit as left:
+        return int(left.code or 0)
+    return 0
+
+
 @pytest.mark.parametrize("python", thinned(PYTHONS[::-1], 2))
 def test_every_page_answers_in_both_versions_of_datasette(python: str, tmp_path: Path) -> None:
     db = own_database(tmp_path)
-    with serving(python, db) as server:
+    with serving(python, db, "--no-sync") as server:
         for path in ("/", "/-/ctxdb", "/demo", "/demo.json", "/-/static/app.css"):
             assert server.get(path).status == 403
             assert server.get(path, cookie="ctxdb=guess").status == 403
@@ -141,6 +189,7 @@ def test_every_page_answers_in_both_versions_of_datasette(python: str, tmp_path:
         def get(path: str, **headers: str) -> Reply:
             return server.get(path, cookie=cookie, **headers)
 
+        pages = {}
         for path in (
             "/-/ctxdb?period=all",
             "/-/ctxdb/sessions",
@@ -159,10 +208,11 @@ def test_every_page_answers_in_both_versions_of_datasette(python: str, tmp_path:
             reply = get(path)
             assert reply.status == 200, (path, reply.text[-2000:])
             assert "content-security-policy" in reply.headers
-        shown = get("/demo").text
+            pages[path] = reply.text
+        shown = pages["/demo"]
         assert "Claude Code transcripts" in shown
         assert "/demo/_file_marks" not in shown.partition("hidden")[0]
-        assert "the session" in get("/demo/sessions").text
+        assert "the session" in pages["/demo/sessions"]
         rows: Any = json.loads(get("/demo/sessions.json?_shape=objects&_size=5").text)["rows"]
         began = [row["started_at"] for row in rows]
         assert began == sorted(began, reverse=True)
@@ -176,14 +226,12 @@ def test_every_page_answers_in_both_versions_of_datasette(python: str, tmp_path:
         assert get("/demo.db").status in (403, 404)
 
 
-def test_only_the_owner_can_read_what_a_server_leaves_behind(tmp_path: Path) -> None:
-    db = own_database(tmp_path)
-    with serving(sys.executable, db, "--no-sync") as server:
-        state = db.with_name("demo.db-serve.json")
-        assert stat.S_IMODE(state.stat().st_mode) == 0o600
-        secret = json.loads(state.read_text())["secret"]
-        assert secret not in server.url
-        assert server.get("/-/ctxdb", cookie=f"ctxdb={secret}").status == 403
+def test_only_the_owner_can_read_what_a_server_leaves_behind(shared: Shared) -> None:
+    state = shared.db.with_name("demo.db-serve.json")
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    secret = json.loads(state.read_text())["secret"]
+    assert secret not in shared.server.url
+    assert shared.server.get("/-/ctxdb", cookie=f"ctxdb={secret}").status == 403
 
 
 AS_ANOTHER_USER = """
@@ -211,61 +259,48 @@ print(json.dumps({
 """
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """A folder that every user can enter: only the modes of files protect what is in it."""
-    with TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_of_the_machine_gets_403_and_finds_no_secret(
-    open_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    browser = open_folder / "browser"
-    browser.write_text("#!/bin/sh\nexec sleep 60\n")
-    browser.chmod(0o755)
-    monkeypatch.setenv("BROWSER", f"{browser} %s &")
-    db = own_database(open_folder)
-    db.parent.chmod(0o755)
+def test_another_user_of_the_machine_gets_403_and_finds_no_secret(shared: Shared) -> None:
+    db, server = shared.db, shared.server
     beside = [db, db.with_name("demo.db-serve.json"), db.with_name("demo.db-serve.html")]
-    with serving(sys.executable, db, "--no-sync", "--open") as server:
-        assert all(path.is_file() for path in beside)
-        secret = json.loads(beside[1].read_bytes())["secret"]
-        token = server.url.partition("token=")[2]
-        given = json.dumps([server.port, server.process.pid, *map(str, beside)])
-        done = subprocess.run(
-            [sys.executable, "-c", AS_ANOTHER_USER, given],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        seen = json.loads(done.stdout)
-        assert set(seen["statuses"]) == {403}
-        assert seen["files"] == ["PermissionError"] * 3
-        assert seen["environ"] == "PermissionError"
-        assert any("serve.html" in words for words in seen["commands"])
-        for hidden in (secret, token, token.partition(".")[0]):
-            assert not any(hidden in words for words in seen["commands"])
-        assert server.get("/-/ctxdb", cookie=server.enter()).status == 200
+    assert all(path.is_file() for path in beside)
+    secret = json.loads(beside[1].read_bytes())["secret"]
+    token = server.url.partition("token=")[2]
+    given = json.dumps([server.port, server.process.pid, *map(str, beside)])
+    done = subprocess.run(
+        [sys.executable, "-c", AS_ANOTHER_USER, given],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert set(seen["statuses"]) == {403}
+    assert seen["files"] == ["PermissionError"] * 3
+    assert seen["environ"] == "PermissionError"
+    end = time.monotonic() + PATIENCE
+    while not shared.browser_calls.exists():
+        assert time.monotonic() < end, "no browser was opened"
+        time.sleep(0.1)
+    called = shared.browser_calls.read_text()
+    assert "serve.html" in called
+    for hidden in (secret, token, token.partition(".")[0]):
+        assert not any(hidden in words for words in [called, *seen["commands"]])
+    assert server.get("/-/ctxdb", cookie=server.enter()).status == 200
 
 
-def test_serving_twice_names_the_first_and_gives_another_link(tmp_path: Path) -> None:
-    db = own_database(tmp_path)
-    with serving(sys.executable, db, "--no-sync") as first:
-        command = [sys.executable, "-m", "ctxdb", "--db", str(db), "serve", "--no-open"]
-        second = subprocess.run(
-            [*command, "--no-sync"], capture_output=True, text=True, timeout=PATIENCE, check=True
-        )
-        told = second.stdout + second.stderr
-        assert f"Process {first.process.pid} serves it already" in told
-        found = re.search(r"(http://\S+)", told)
-        assert found
-        link = found[1]
-        assert link != first.url
-        assert first.get(link.partition(str(first.port))[2]).status == 200
+def test_serving_twice_names_the_first_and_gives_another_link(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = shared.server
+    assert run_here(monkeypatch, "--db", shared.db, "serve", "--no-open", "--no-sync") == 0
+    told = "".join(capsys.readouterr())
+    assert f"Process {first.process.pid} serves it already" in told
+    found = re.search(r"(http://\S+)", told)
+    assert found
+    link = found[1]
+    assert link != first.url
+    assert first.get(link.partition(str(first.port))[2]).status == 200
 
 
 def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
@@ -278,20 +313,14 @@ def test_an_interrupt_ends_it_without_a_traceback(tmp_path: Path) -> None:
         assert "Traceback" not in server.process.stdout.read()
 
 
-def test_new_lines_are_read_while_it_runs_and_the_child_ends_with_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ctxdb.config import Config
-    from ctxdb.demo import write_demo
-    from ctxdb.ingest.sync import sync
+def test_new_lines_are_read_while_it_runs_and_the_child_ends_with_it(tmp_path: Path) -> None:
     from ctxdb.lock import current_writer
-    from ctxdb.progress import NullProgress
+    from lab import put_empty_database
 
     claude = Path(os.environ["CLAUDE_CONFIG_DIR"])
-    write_demo(claude / "projects")
+    (claude / "projects").mkdir(parents=True)
     db = tmp_path / "data/own.db"
-    db.parent.mkdir(mode=0o700)
-    sync(Config(db, (str(claude / "projects"),)), progress=NullProgress())
+    put_empty_database(db)
     line = {
         "type": "user",
         "uuid": "11111111-aaaa-4bbb-8ccc-222222222222",
@@ -317,29 +346,27 @@ def test_new_lines_are_read_while_it_runs_and_the_child_ends_with_it(
             time.sleep(0.2)
 
 
-def test_a_port_in_use_is_an_error_in_one_line(tmp_path: Path) -> None:
-    db = own_database(tmp_path)
-    with serving(sys.executable, db, "--no-sync") as server:
-        other = tmp_path / "other"
-        other.mkdir(mode=0o700)
-        shutil.copy(db, other / "demo.db")
-        command = [sys.executable, "-m", "ctxdb", "--db", str(other / "demo.db"), "serve"]
-        result = subprocess.run(
-            [*command, "--no-sync", "--no-open", "--port", str(server.port)],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert result.returncode == 1
-        assert f"port {server.port}: another program uses it" in result.stderr
+def test_a_port_in_use_is_an_error_in_one_line(
+    shared: Shared,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    db, port = own_database(tmp_path), shared.server.port
+    words = ["--db", db, "serve", "--no-sync", "--no-open", "--port", str(port)]
+    assert run_here(monkeypatch, *words) == 1
+    told = capsys.readouterr().err
+    assert f"port {port}: another program uses it" in told
+    assert told.count("\n") == 1
 
 
-def test_settings_for_a_datasette_elsewhere_are_json(tmp_path: Path) -> None:
-    db = own_database(tmp_path)
-    for option, key in (("--print-metadata", "databases"), ("--print-config", "settings")):
-        command = [sys.executable, "-m", "ctxdb", "--db", str(db), "serve", option]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-        made = json.loads(result.stdout)
-        assert key in made
-        assert "standup" in made["databases"]["demo"]["queries"]
+@pytest.mark.parametrize(
+    ("option", "key"), [("--print-metadata", "databases"), ("--print-config", "settings")]
+)
+def test_settings_for_a_datasette_elsewhere_are_json(
+    option: str, key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_here(monkeypatch, "--db", demo_folder() / "demo.db", "serve", option) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert key in made
+    assert "standup" in made["databases"]["demo"]["queries"]

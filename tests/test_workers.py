@@ -199,7 +199,7 @@ def test_lines_of_one_moment_take_time_by_their_number(text: str) -> None:
     def twice(size: int) -> bytes:  # the second half replays the first under other uuids
         return b"".join(line(n, at, text.format(n=n % (size // 2))) for n in range(size))
 
-    assert steps_to_store(twice(2000)) < 3 * steps_to_store(twice(1000))
+    assert steps_to_store(twice(1000)) < 3 * steps_to_store(twice(500))
 
 
 def test_blocks_find_what_holds_them_and_what_they_hold() -> None:
