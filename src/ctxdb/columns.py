@@ -83,9 +83,11 @@ def levels(kind: type[Row]) -> dict[str, str]:
 
 
 @cached
-def values_of(kind: type[Row], table: str = "") -> Callable[[Any], tuple[Any, ...]]:
-    """A function that gives the values of `columns` of a row."""
-    names = columns(kind, table)
+def values_of(
+    kind: type[Row], table: str = "", left_out: tuple[str, ...] = ()
+) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that gives the values of `columns` of a row, but for those left out."""
+    names = tuple(name for name in columns(kind, table) if name not in left_out)
     if table and table != kind.table:
         names = (kind.key, *names)
     get = attrgetter(*names)
@@ -93,9 +95,11 @@ def values_of(kind: type[Row], table: str = "") -> Callable[[Any], tuple[Any, ..
 
 
 @cached
-def insert_sql(kind: type[Row], table: str = "", *, verb: str = "INSERT") -> str:
+def insert_sql(
+    kind: type[Row], table: str = "", left_out: tuple[str, ...] = (), *, verb: str = "INSERT"
+) -> str:
     """The statement that inserts `values_of` a row."""
-    names = columns(kind, table)
+    names = tuple(name for name in columns(kind, table) if name not in left_out)
     if table and table != kind.table:
         names = (kind.beside_key, *names)
     quoted = ", ".join(f'"{name}"' for name in names)

@@ -7,7 +7,6 @@ later (verify, a change of owner) and means the same.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -217,10 +216,10 @@ def _common(entry: dict[str, Any], length: int) -> tuple[str | None, ...]:
         get("entrypoint"),
         get("session_id"),
     )
-    if length <= REMEMBERED_BYTES:
-        with suppress(TypeError):  # lists and objects
-            return _texts(*values)
-    return tuple(map(text_of, values))
+    try:
+        return _texts(*values) if length <= REMEMBERED_BYTES else tuple(map(text_of, values))
+    except TypeError:  # a list or an object
+        return tuple(map(text_of, values))
 
 
 def _threaded(

@@ -26,7 +26,11 @@ def count(value: Any) -> int:
 _COUNTERS = ("input_tokens", "output_tokens", "cache_read_input_tokens")
 
 
-def counters(usage: dict[str, Any]) -> tuple[int, int, int, int, int]:
+Counted = tuple[int, int, int, int, int]
+"""input, output, cache write 5m, cache write 1h, cache read"""
+
+
+def counters(usage: dict[str, Any]) -> Counted:
     """input, output, cache write 5m, cache write 1h, cache read (R6)."""
     get = usage.get
     read_in, written, cached = [
@@ -80,7 +84,7 @@ def usage_lines(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageLin
                 advisor.part = len(lines)
                 lines.append(advisor)
             elif kind == "message":
-                largest = max(largest, _counted(call, model).prompt_tokens)
+                largest = max(largest, _prompt_tokens(counters(call)))
     for line in lines:
         line.service_tier, line.inference_geo = tier, geo
         line.has_stop_reason, line.is_background = is_final, is_background
@@ -97,9 +101,16 @@ def usage_lines(entry: dict[str, Any], message: dict[str, Any]) -> list[UsageLin
     return lines
 
 
+def _prompt_tokens(counted: Counted) -> int:
+    """The size of a call's prompt (R7)."""
+    read_in, _written, short, long, cached = counted
+    return read_in + short + long + cached
+
+
 def _counted(usage: dict[str, Any], model: str) -> UsageLine:
     """The counters of one call, and the size of its prompt (R7)."""
-    read_in, written, short, long, cached = counters(usage)
+    counted = counters(usage)
+    read_in, written, short, long, cached = counted
     return UsageLine(
         model=model,
         input_tokens=read_in,
@@ -107,5 +118,5 @@ def _counted(usage: dict[str, Any], model: str) -> UsageLine:
         cache_write_5m_tokens=short,
         cache_write_1h_tokens=long,
         cache_read_tokens=cached,
-        prompt_tokens=read_in + short + long + cached,
+        prompt_tokens=_prompt_tokens(counted),
     )

@@ -26,7 +26,7 @@ from ctxdb.settle.parents import Parents
 from ctxdb.settle.pull_requests import refresh_pull_requests
 from ctxdb.settle.repeated_call_ids import pair_again
 from ctxdb.settle.repeated_calls import choose_first
-from ctxdb.settle.repeats import Repeats
+from ctxdb.settle.repeats import Repeats, StoredUuids
 from ctxdb.settle.session_titles import named_by_agents
 from ctxdb.settle.touched import Touched
 from ctxdb.settle.turn_starts import TurnStarts
@@ -49,8 +49,11 @@ Reread = Callable[[sqlite3.Connection, int, int, int], Message | None]
 class Batch:
     """The work of one batch; the caller commits."""
 
-    def __init__(self, conn: sqlite3.Connection, now: str, reread: Reread) -> None:
+    def __init__(
+        self, conn: sqlite3.Connection, now: str, reread: Reread, uuids: StoredUuids | None = None
+    ) -> None:
         self.conn = conn
+        self.uuids = uuids or StoredUuids(conn)
         self.now = now
         self.touched = Touched()
         self.adopting: set[str] = set()  # sessions of lines that did not name them
@@ -92,7 +95,7 @@ class Batch:
                 event.source_file_id = chunk.file.id
             self.parents.skip(chunk.skipped)
         messages = [message for chunk in chunks for message in chunk.messages]
-        repeats = Repeats(self.conn)
+        repeats = Repeats(self.conn, self.uuids)
         repeated = self._find_repeats(chunks, messages, repeats)
         new = [message for message in messages if message.is_new]
         events.place(chunks)

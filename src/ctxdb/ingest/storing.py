@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ctxdb.errors import CtxdbError
 from ctxdb.ingest.batch import Batch
 from ctxdb.ingest.reread import reread
+from ctxdb.settle.repeats import StoredUuids
 from ctxdb.settle.sessions import settle_summaries
 from ctxdb.store import source_files
 from ctxdb.store.connection import commit, write_transaction
@@ -57,6 +58,7 @@ class ChunkWriter:
         self._are_entries_moved = False  # in the open transaction: to other sessions, perhaps
         self._named: set[str] = set()  # in the open transaction: uuids that summaries may name
         self._committed = (0, 0, 0)  # lines, bytes and bad lines, as in the report
+        self._uuids = StoredUuids(conn)
         self._has_announced = False  # a huge line is marked in the database as being read
 
     def store(self, chunks: list[Chunk]) -> None:
@@ -65,7 +67,7 @@ class ChunkWriter:
             return
         if not self.conn.in_transaction:
             self.conn.execute("BEGIN IMMEDIATE")
-        batch = Batch(self.conn, self.now, partial(reread, self.reading))
+        batch = Batch(self.conn, self.now, partial(reread, self.reading), self._uuids)
         self._is_half_written = True
         try:
             are_moved = batch.write(chunks)

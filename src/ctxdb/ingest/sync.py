@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING
 from ctxdb.claude.layout import is_transcript
 from ctxdb.errors import ArchiveError, CtxdbError, FrozenDaemon, LockHeld
 from ctxdb.files.walk import scan
-from ctxdb.ingest.archiving import archive_new, is_behind
 from ctxdb.ingest.erase_forgotten import erase_forgotten, is_unfinished
 from ctxdb.ingest.first_sync import build, remove_unfinished
-from ctxdb.ingest.from_archive import note_archive, read_lacking
 from ctxdb.ingest.gate import set_patterns
 from ctxdb.ingest.huge_line import read_announced
 from ctxdb.ingest.masked_line import PlacesBefore, Reading, reading_of, stars_beside
@@ -157,6 +155,8 @@ def _read_archive(
     reading: Reading,
 ) -> None:
     """Read what only the archive has; if the archive cannot be used, the rest goes on."""
+    from ctxdb.ingest.from_archive import read_lacking  # 10 ms, if there is an archive
+
     try:
         read_lacking(conn, db_path, report, progress, reading)
     except ArchiveError as e:
@@ -165,6 +165,9 @@ def _read_archive(
 
 def _archive(conn: sqlite3.Connection, config: Config, report: SyncReport) -> None:
     """Keep the bytes of what was read; if that fails, the rows are stored all the same."""
+    from ctxdb.ingest.archiving import archive_new, is_behind
+    from ctxdb.ingest.from_archive import note_archive
+
     path, masker = config.db_path, archive_masker_of(config.settings)
     try:
         if not (report.lines_read or report.side_files or is_behind(path, conn)):

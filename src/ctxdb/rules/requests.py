@@ -127,17 +127,11 @@ def _is_elsewhere(one: Teller, first: Teller) -> bool:
     return first.agent_id is not None and one.agent_id != first.agent_id
 
 
-class _Rank(NamedTuple):
-    """The order in which lines win (R4): the largest wins, and its whole record counts."""
+def _rank(one: Teller) -> tuple[bool, int, int, bool, str]:
+    """The order in which lines win (R4): the largest wins, and its whole record counts.
 
-    is_main_thread: bool
-    output: int
-    total: int
-    has_speed: bool
-    timestamp: str
-
-
-def _rank(one: Teller) -> _Rank:
+    A line of the main thread, then most output, most tokens, one with a speed, the last.
+    """
     line = one.line
     total = (
         line.input_tokens
@@ -147,26 +141,20 @@ def _rank(one: Teller) -> _Rank:
         + line.cache_read_tokens
     )
     has_speed = line.speed is not None
-    return _Rank(not one.is_sidechain, line.output_tokens, total, has_speed, one.timestamp or "")
+    return not one.is_sidechain, line.output_tokens, total, has_speed, one.timestamp or ""
 
 
 def _entry(one: Teller) -> str:
     return one.entry
 
 
-class _First(NamedTuple):
-    """The order of lines by which a request is attributed (R5): the smallest is the first."""
+def _first(one: Teller) -> tuple[bool, str, int, str, str]:
+    """The order of lines by which a request is attributed (R5): the smallest is the first.
 
-    has_no_time: bool
-    timestamp: str
-    is_background: int
-    session_id: str
-    entry: str
-
-
-def _first(one: Teller) -> _First:
+    One with a time, the earliest, one that is not of a background session.
+    """
     at = one.timestamp
-    return _First(at is None, at or "", one.line.is_background, one.session_id or "", one.entry)
+    return at is None, at or "", one.line.is_background, one.session_id or "", one.entry
 
 
 class ChunkRequests(NamedTuple):

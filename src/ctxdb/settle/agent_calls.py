@@ -24,21 +24,34 @@ NO_LINK = (
 )
 
 
+FIRST_PROMPT = (
+    "SELECT text FROM messages WHERE {} AND type = 'user' AND kind <> 'tool_result'"
+    " ORDER BY timestamp LIMIT 1"
+)
+
+
 def first_prompt(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | None:
     """The first thing that an agent was asked."""
+    of_agent = FIRST_PROMPT.format("session_id = ? AND agent_id = ?")
+    row = conn.execute(of_agent, (session_id, agent_id)).fetchone()
+    if row is None:
+        return prompt_of_shared_file(conn, agent_id)
+    (prompt,) = row
+    return None if prompt is None else str(prompt)
+
+
+def prompt_of_shared_file(conn: sqlite3.Connection, agent_id: str) -> str | None:
+    """The first thing an agent was asked, if its file is shared by two sessions.
+
+    The prompt is then in one of them.
+    """
     row = conn.execute(
-        "SELECT text FROM messages WHERE session_id = ? AND agent_id = ? AND type = 'user'"
-        " AND kind <> 'tool_result' ORDER BY timestamp LIMIT 1",
-        (session_id, agent_id),
+        "SELECT (SELECT m.text FROM messages m INDEXED BY messages_source_file_id"
+        "  WHERE m.source_file_id = f.id AND m.type = 'user' AND m.kind <> 'tool_result'"
+        "  ORDER BY m.byte_start LIMIT 1) AS prompt FROM source_files f"
+        " WHERE f.agent_id = ? AND prompt IS NOT NULL ORDER BY f.path, f.machine LIMIT 1",
+        (agent_id,),
     ).fetchone()
-    if row is None:  # two sessions can share an agent's file; the prompt is then in one of them
-        row = conn.execute(
-            "SELECT (SELECT m.text FROM messages m INDEXED BY messages_source_file_id"
-            "  WHERE m.source_file_id = f.id AND m.type = 'user' AND m.kind <> 'tool_result'"
-            "  ORDER BY m.byte_start LIMIT 1) AS prompt FROM source_files f"
-            " WHERE f.agent_id = ? AND prompt IS NOT NULL ORDER BY f.path, f.machine LIMIT 1",
-            (agent_id,),
-        ).fetchone()
     (prompt,) = row or (None,)
     return prompt
 

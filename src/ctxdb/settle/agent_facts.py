@@ -7,12 +7,14 @@ any order.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import NamedTuple
 
 from ctxdb.columns import all_columns, insert_sql, values_of
 from ctxdb.rows import AgentFact
 from ctxdb.settle.touched import Touched
+from ctxdb.store.lookup import look_up
 
 # The sources that name the call which started an agent, the surest first.
 LINK_ORDER = ("meta", "progress", "result")
@@ -22,6 +24,13 @@ _INSERT_FACT = (
     " prompt_hash = coalesce(prompt_hash, excluded.prompt_hash), model = excluded.model,"
     " description = excluded.description, depth = excluded.depth,"
     " parent_agent_id = excluded.parent_agent_id"
+)
+
+
+# Rows of the agents in a look-up. There a value is a pair: a session, and an agent of it.
+OF_AGENT = (
+    "{0}.session_id = json_extract(j.value, '$[0]')"
+    " AND {0}.agent_id = json_extract(j.value, '$[1]')"
 )
 
 
@@ -138,6 +147,23 @@ def facts_of(conn: sqlite3.Connection, session_id: str, agent_id: str) -> list[A
         (session_id, agent_id),
     )
     return [AgentFact(*values) for values in rows]
+
+
+_FACTS_OF_ALL = (
+    f"{_FACTS.replace('FROM _agent_facts f', 'FROM j CROSS JOIN _agent_facts f', 1)}"
+    f" WHERE {OF_AGENT.format('f')} ORDER BY j.key, f.at, f.tool_use_id"
+)
+
+
+def facts_of_all(
+    conn: sqlite3.Connection, agents: Collection[tuple[str, str]]
+) -> dict[tuple[str | None, str], list[AgentFact]]:
+    """The facts of each of some agents, as `facts_of` gives them."""
+    found: dict[tuple[str | None, str], list[AgentFact]] = {}
+    for values in look_up(conn, agents, _FACTS_OF_ALL):
+        fact = AgentFact(*values)
+        found.setdefault((fact.session_id, fact.agent_id), []).append(fact)
+    return found
 
 
 def facts_of_run(

@@ -8,7 +8,8 @@ started it, or (version 1.0) from the first line of a sidechain. Each of these i
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 from ctxdb.claude.names import (
     AGENT,
@@ -19,31 +20,35 @@ from ctxdb.claude.names import (
 )
 from ctxdb.columns import columns, insert_sql, values_of
 from ctxdb.rows import Agent, AgentFact
-from ctxdb.settle.agent_calls import NO_LINK, StartingCall, find_call, first_prompt, starting_call
-from ctxdb.settle.agent_facts import facts_of, facts_of_run
+from ctxdb.settle.agent_calls import (
+    FIRST_PROMPT,
+    NO_LINK,
+    StartingCall,
+    find_call,
+    prompt_of_shared_file,
+    starting_call,
+)
+from ctxdb.settle.agent_facts import OF_AGENT, facts_of_all, facts_of_run
 from ctxdb.settle.touched import Touched
+from ctxdb.store.lookup import look_up
 
 # These facts alone make no agent: other tasks have notices too, and a file may have no line yet.
 _NOT_ENOUGH = ("notice", "workflow", "file", "meta")
 
 
+_OF_CALLS = (
+    "SELECT a.session_id, a.agent_id FROM j CROSS JOIN agents a ON a.tool_use_id = j.value"
+    " UNION SELECT f.session_id, f.agent_id FROM j CROSS JOIN _agent_facts f"
+    "  ON f.tool_use_id = j.value"
+    " UNION SELECT a.session_id, a.agent_id FROM j CROSS JOIN tool_uses t"
+    "  ON t.tool_use_id = j.value CROSS JOIN agents a ON a.session_id = t.session_id"
+    f"  WHERE {NO_LINK}"
+)
+
+
 def agents_of_calls(conn: sqlite3.Connection, touched: Touched) -> None:
     """Touch the agents that calls may have started, where the calls are new or have changed."""
-    for tool_use_id in touched.calls:
-        touched.agents.update(
-            conn.execute(
-                "SELECT session_id, agent_id FROM agents WHERE tool_use_id = ?"
-                " UNION SELECT session_id, agent_id FROM _agent_facts WHERE tool_use_id = ?",
-                (tool_use_id, tool_use_id),
-            )
-        )
-        touched.agents.update(
-            conn.execute(
-                "SELECT a.session_id, a.agent_id FROM tool_uses t JOIN agents a"
-                f" ON a.session_id = t.session_id WHERE t.tool_use_id = ? AND {NO_LINK}",
-                (tool_use_id,),
-            )
-        )
+    touched.agents.update(look_up(conn, touched.calls, _OF_CALLS))
     touched.calls.clear()
 
 
@@ -58,10 +63,45 @@ def refresh(conn: sqlite3.Connection, touched: Touched) -> set[str]:
         if not touched.agents:
             break
         batch, touched.agents = sorted(touched.agents), set()
-        for session_id, agent_id in batch:
+        lines = lines_of(conn, batch)
+        facts = facts_of_all(conn, batch)
+        for agent in batch:
+            session_id, _ = agent
             sessions.add(session_id)
-            _refresh_one(conn, session_id, agent_id, touched)
+            _refresh_one(conn, agent, lines[agent], facts.get(agent, []), touched)
     return sessions
+
+
+class AgentLines(NamedTuple):
+    """What the lines of an agent say of it."""
+
+    number: int
+    began: str | None
+    ended: str | None
+    has_prompt: bool  # one of them asks the agent something
+    prompt: str | None  # the first thing that it was asked
+    model: str | None  # the first that it ran on
+
+
+_LINES = (
+    "SELECT json_extract(j.value, '$[0]'), json_extract(j.value, '$[1]'), count(m.id),"
+    " min(m.timestamp), max(m.timestamp),"
+    f" EXISTS ({FIRST_PROMPT.format(OF_AGENT.format('messages'))}),"
+    f" ({FIRST_PROMPT.format(OF_AGENT.format('messages'))}),"
+    f" (SELECT model FROM messages WHERE {OF_AGENT.format('messages')} AND model IS NOT NULL"
+    "   AND model <> ? ORDER BY timestamp, uuid LIMIT 1)"
+    f" FROM j LEFT JOIN messages m ON {OF_AGENT.format('m')} GROUP BY j.key"
+)
+
+
+def lines_of(
+    conn: sqlite3.Connection, agents: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], AgentLines]:
+    """What their lines say of each of some agents."""
+    return {
+        (session_id, agent_id): AgentLines(*said)
+        for session_id, agent_id, *said in look_up(conn, agents, _LINES, (SYNTHETIC_MODEL,))
+    }
 
 
 _UPSERT = f"{insert_sql(Agent)} ON CONFLICT (session_id, agent_id) DO UPDATE SET " + ", ".join(
@@ -79,25 +119,22 @@ def _said(facts: list[AgentFact], name: str, *sources: str) -> Any:
 
 
 def _refresh_one(
-    conn: sqlite3.Connection, session_id: str, agent_id: str, touched: Touched
+    conn: sqlite3.Connection,
+    who: tuple[str, str],
+    lines: AgentLines,
+    facts: list[AgentFact],
+    touched: Touched,
 ) -> None:
+    session_id, agent_id = who
     touched.changed.add(session_id)
-    facts = facts_of(conn, session_id, agent_id)
-    began, ended, lines = conn.execute(
-        "SELECT min(timestamp), max(timestamp), count(*) FROM messages"
-        " WHERE session_id = ? AND agent_id = ?",
-        (session_id, agent_id),
-    ).fetchone()
-    if lines == 0 and all(fact.source in _NOT_ENOUGH for fact in facts):
-        conn.execute(
-            "DELETE FROM agents WHERE session_id = ? AND agent_id = ?", (session_id, agent_id)
-        )
+    if lines.number == 0 and all(fact.source in _NOT_ENOUGH for fact in facts):
+        conn.execute("DELETE FROM agents WHERE session_id = ? AND agent_id = ?", who)
         return
-    prompt = first_prompt(conn, session_id, agent_id)
+    prompt = lines.prompt if lines.has_prompt else prompt_of_shared_file(conn, agent_id)
     tool_use_id = find_call(conn, session_id, agent_id, facts, prompt, touched)
     words = prompt or next((fact.prompt for fact in facts if fact.prompt), None)
     told = next((fact.at for fact in facts if fact.tool_use_id == tool_use_id and fact.at), None)
-    call = starting_call(conn, (session_id, agent_id), tool_use_id, words, began or told)
+    call = starting_call(conn, who, tool_use_id, words, lines.began or told)
     agent = Agent(
         session_id,
         agent_id,
@@ -111,12 +148,12 @@ def _refresh_one(
         tool_use_id=tool_use_id,
         parent_agent_id=_said(facts, "parent_agent_id", "meta") or call.agent_id,
         turn_id=call.turn_id,
-        model=_model(conn, session_id, agent_id) or _said(facts, "model", "meta", "result"),
+        model=lines.model or _said(facts, "model", "meta", "result"),
         status=_status(
             [*facts, *facts_of_run(conn, session_id, facts, tool_use_id)], tool_use_id, call
         ),
-        started_at=began,
-        ended_at=ended,
+        started_at=lines.began,
+        ended_at=lines.ended,
     )
     agent.depth = _said(facts, "depth", "meta") or _depth(
         conn, session_id, agent.parent_agent_id, call
@@ -139,16 +176,6 @@ def _kind(agent_id: str, facts: list[AgentFact], prompt: str | None) -> str:
     if any(fact.kind == "teammate" for fact in facts):
         return "teammate"
     return "task" if prompt is None else kind_by_prompt(prompt)
-
-
-def _model(conn: sqlite3.Connection, session_id: str, agent_id: str) -> str | None:
-    row = conn.execute(
-        "SELECT model FROM messages WHERE session_id = ? AND agent_id = ?"
-        " AND model IS NOT NULL AND model <> ? ORDER BY timestamp, uuid LIMIT 1",
-        (session_id, agent_id, SYNTHETIC_MODEL),
-    ).fetchone()
-    (model,) = row or (None,)
-    return model
 
 
 def _status(facts: list[AgentFact], tool_use_id: str | None, call: StartingCall) -> str:

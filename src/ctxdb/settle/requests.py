@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 from ctxdb.columns import columns, insert_sql, select_sql, values_of
 from ctxdb.rows import Message, Request, UsageLine
 from ctxdb.rules.requests import Teller, counts, key_of, sum_up, teller
-from ctxdb.store.insert import load
+from ctxdb.store.insert import insert, load
 from ctxdb.store.lookup import first_column, look_up
 
 if TYPE_CHECKING:
     from ctxdb.rules.derive import Derived
     from ctxdb.settle.touched import Touched
 
-_INSERT_NEW = f"{insert_sql(Request)} ON CONFLICT (request_key) DO NOTHING"
 _REPLACE = f"{insert_sql(Request)} ON CONFLICT (request_key) DO UPDATE SET " + ", ".join(
     f"{name} = excluded.{name}" for name in columns(Request) if name != "request_key"
 )
@@ -80,7 +79,7 @@ def add_new(conn: sqlite3.Connection, derived: list[Derived], touched: Touched) 
         elif request.request_key not in doubtful:
             sure.append(request)
     # Ids can be made up so that two requests have one key: then all lines of the key decide.
-    if conn.executemany(_INSERT_NEW, map(values_of(Request), sure)).rowcount < len(sure):
+    if insert(conn, Request, sure, conflict="ON CONFLICT (request_key) DO NOTHING") < len(sure):
         doubtful.update(request.request_key for request in sure)
 
 
