@@ -22,7 +22,7 @@ KINDS = {
     "texts": "a list of texts",
     "paths": "a list of paths",
     "map": "a table of texts",
-    "tables": "a list of tables of texts",
+    "tables": "a list of tables, each with texts",
 }
 
 

@@ -1,4 +1,4 @@
-"""The columns of the tables that are filled from files beside the transcripts, as rows.py has them.
+"""The columns of the tables for files beside the transcripts, declared as in rows.py.
 
 To-dos and plans come from calls in transcripts too.
 """

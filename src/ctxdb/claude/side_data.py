@@ -43,7 +43,7 @@ _KEPT = in_place(ENTRY, DATA)
 _KEPT_OF_MESSAGE = in_place(MESSAGE, DATA)
 _KEPT_OF_USAGE = in_place(USAGE, DATA)
 _KNOWN_OF_SYSTEM = frozenset(ENTRY) | frozenset(SYSTEM)
-# Keys that have columns of their own, or that say where the line stands.
+# Keys that have columns of their own, or that say where the line is.
 _ENVELOPE = frozenset(
     (
         "agentId",

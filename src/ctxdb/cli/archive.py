@@ -105,11 +105,11 @@ def add(
     ctx: Context,
     *,
     seal: Annotated[
-        bool, Option("--seal/--no-seal", help="Also make the archive as small as it gets.")
+        bool, Option("--seal/--no-seal", help="Also compress the archive as far as possible.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Archive everything that the database has read and the archive lacks, and seal it.
+    """Archive everything that the database has read and the archive lacks.
 
     \b
     Example:

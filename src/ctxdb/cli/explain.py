@@ -1,4 +1,4 @@
-"""What to say when a command fails for a reason that nothing foresees.
+"""What to say when a command fails for a reason that has no message of its own.
 
 Any value can be in a database: people edit it, and disks damage it. If that is so, the message says
 which file, what is wrong, and what to do. If it is not, the failure is a bug of ctxdb.

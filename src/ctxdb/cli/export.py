@@ -111,7 +111,7 @@ def export(
     archive if Claude Code has deleted the transcript, or made from the database if there is no
     archive. In a pipe, the session is
     written to standard output. Only you can read the file. Read it before you share it: it holds
-    everything that the session held; --redact takes out what is private by its form.
+    everything that the session held; --redact masks secrets and names.
 
     With --site, DIR gets a dashboard, a list and pages of all sessions, or of those that --since,
     --until and --project name. It must be new, empty or written by --site before.

@@ -67,10 +67,11 @@ def forget(
 
     That is rows, full text, archived bytes and logs.
 
-    A session must fit all options that are given. Nothing of it can be found in any file of ctxdb
-    afterwards, and it is not read again, later lines included. The transcripts stay unless
-    --sources is given. Messages that a fork or a resumed session also has stay with that one. A
-    session that only these transcripts have lines of goes with them, and is shown beforehand.
+    If you give several options, only sessions that fit all of them are removed. Nothing of them
+    can be found in any file of ctxdb afterwards, and they are not read again, later lines
+    included. The transcripts stay unless --sources is given. Messages that a fork or a resumed
+    session also has stay with that session. If another session has lines in these transcripts
+    and nowhere else, it is removed too, and shown beforehand.
 
     Exits 1 if something could not be erased yet, because another program is reading the database.
     The next sync finishes it.

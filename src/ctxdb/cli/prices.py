@@ -147,9 +147,10 @@ def add(
 ) -> None:
     """Add a price, or change one of your prices. Costs change at once.
 
-    If you leave out a cache price, it keeps the ratio to input that the model has; for a model
-    without a price it is the price of input. If you leave out a multiplier, it keeps its value
-    (--fast 1 ends it). A price that begins on a later day ends the one before it.
+    If you leave out a cache price, it is worked out from --input, with the ratio that the model's
+    prices have now; for a model without a price it is the price of input. If you leave out a
+    multiplier, it keeps its value (--fast 1 ends it). A price that begins on a later day ends the
+    one before it.
 
     \b
     Examples:

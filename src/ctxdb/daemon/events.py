@@ -1,4 +1,4 @@
-"""Make hints of watchdog's events and of what it says in its log."""
+"""Turn watchdog's events, and some lines of its log, into hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find the files below some roots that are not as they are known.
+"""Find the files below some roots that have changed since they were last looked at.
 
 This is the only code that walks folders: `ctxdb sync`, the check for new lines before a query and
 the daemon all use it. It looks at every file by stat, at any depth. A file whose stat is as known

@@ -1,7 +1,7 @@
-"""Entries of removed files that only a file has a copy of which cannot be read any more.
+"""Keep the row of a removed entry if its only other copy is in a file that cannot be read any more.
 
-The copy's line cannot be read, but the row says what it says. So the row stays, as that of the
-copy: with the copy's place, uuid, time and session.
+The line of the copy cannot be read again, but the row has its content. So the row stays, and now
+belongs to the copy: it gets the copy's place, uuid, time and session.
 """
 
 from __future__ import annotations

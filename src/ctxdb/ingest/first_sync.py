@@ -1,10 +1,10 @@
 """The first sync of many transcripts: a database built aside, and put in place when it is whole.
 
-A database that nobody can see yet needs no journal. Whatever ends the building, its file is thrown
-away and the next sync begins again; nothing was promised, so nothing is lost. That saves writing
-every page to the log first, a tenth of the time. What the building leaves out (huge lines, which
-are announced in the database before they are parsed, and files that cannot be read) is read by the
-ordinary sync that follows it.
+A database that no other process can see yet needs no journal. If the building ends early, for any
+reason, its file is deleted and the next sync begins again; nothing was promised, so nothing is
+lost. That saves writing every page to the log first, a tenth of the time. What the building leaves
+out (huge lines, which are announced in the database before they are parsed, and files that cannot
+be read) is read by the ordinary sync that follows it.
 """
 
 from __future__ import annotations

@@ -295,7 +295,7 @@ def inodes_of(
 
 
 def _has_both_names(item: source_files.KnownFile, now: os.stat_result) -> bool:
-    """Whether a file stands under its old name too: a hard link, the old name in another root.
+    """Whether a file is still there under its old name: a hard link, the old name in another root.
 
     With one link, both names are the same place, and the file goes by the one that was asked for.
     """

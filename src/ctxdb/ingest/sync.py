@@ -184,7 +184,7 @@ def _archive(conn: sqlite3.Connection, config: Config, report: SyncReport) -> No
 
 @contextmanager
 def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[WriterLock]:
-    """Hold the writer lock. Without `say` nobody is waited for."""
+    """Hold the writer lock. Without `say` it does not wait."""
     lock = WriterLock(config.db_path)
     is_said = False
     while True:

@@ -1,4 +1,4 @@
-"""What the other database has rows of and no bytes: it is copied as rows, as `rebuild` does."""
+"""Copies the sessions of which the other database has rows but no bytes, as `rebuild` does."""
 
 from __future__ import annotations
 

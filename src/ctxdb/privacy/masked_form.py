@@ -1,4 +1,4 @@
-"""Whether a stored text is what masking makes of a text, by rules of now or of earlier."""
+"""Whether masking could have made a stored text of a clear one, by present or former rules."""
 
 from __future__ import annotations
 

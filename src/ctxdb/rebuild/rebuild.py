@@ -195,7 +195,7 @@ def _fill(
 
 
 def _all_roots(old: sqlite3.Connection, config: Config) -> list[str]:
-    """The folders to read: those of now, and those that the old database was made from."""
+    """The folders to read: the present ones, and those that the old database was made from."""
     named = {store_path(root)[0] for root in config.roots}
     found = old.execute("SELECT DISTINCT root FROM _file_marks WHERE root IS NOT NULL")
     others = {

@@ -1,4 +1,4 @@
-"""Lines of one moment, by what they say: finding a replayed entry in about one look-up.
+"""Find which entry a line replays, among all lines of the same moment, in about one look-up.
 
 A replay has the session, type and time of its original and all of its blocks, or the other way
 round. Thousands of lines can share a timestamp, so sets of blocks are kept in a way that answers

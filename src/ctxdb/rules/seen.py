@@ -1,4 +1,4 @@
-"""What the lines of one file say of the sessions they belong to."""
+"""What the lines of one file say about the sessions that they belong to."""
 
 from __future__ import annotations
 

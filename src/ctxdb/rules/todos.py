@@ -1,4 +1,4 @@
-"""The latest state of a session's to-dos, from the calls and files that tell of them.
+"""The latest state of a session's to-dos, from the calls and files that name them.
 
 A pure function of what is stored: the order in which lines and files arrived does not matter. Calls
 come in reading order; a file counts at the time it was written, so it never overrides a later call.

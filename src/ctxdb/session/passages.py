@@ -1,4 +1,4 @@
-"""Make the passage that a reader sees from a message."""
+"""Make of a message the passage that a person reads."""
 
 from __future__ import annotations
 

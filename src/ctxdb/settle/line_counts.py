@@ -1,4 +1,4 @@
-"""What became of each line, counted; a line that changes hands is counted again."""
+"""Count what became of each line, and count again when another line becomes the owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that are stored, moment by moment: which entry a line may be a replay of."""
+"""Find the stored entries of which a line may be a replay."""
 
 from __future__ import annotations
 

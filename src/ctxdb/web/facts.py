@@ -1,4 +1,4 @@
-"""What Datasette shall know of a ctxdb database: one table of facts for all its versions.
+"""What Datasette is told about a ctxdb database: one table of facts for all its versions.
 
 `adapter_065` and `adapter_1` give these facts to Datasette in its own words. The descriptions are
 those of the database itself (schema_docs), so a database of another version describes itself.
