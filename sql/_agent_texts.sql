@@ -2,7 +2,7 @@
 --   id: the row of agents
 --   call_id: the row of tool_uses for the call that started it
 --   prompt: the whole task, from the call, else from the first line of the agent
---   answer: the last thing that the agent said, else what the call returned; of an agent in the background, what the notice of its end says, else TaskOutput, else the last thing that it said
+--   answer: the last thing that the agent said, else what the call returned; for an agent in the background, the text of the notice that it has ended, else what TaskOutput returned, else the last thing that it said
 -- Other API providers use the id of a call several times. If an agent works in the background, its call returns only
 -- that it was launched. A call that returns the answer adds lines of the client to it, so the agent's own words go first.
 SELECT a.id, k.id AS call_id,

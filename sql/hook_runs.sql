@@ -7,16 +7,16 @@
 --   duration_ms (number): milliseconds it took, where the line says so
 --   exit_code (id): its exit code, where the line says so
 --   blocked (number): 1 if it kept the agent from going on
---   error (text, outcome): what it complained about. A summary of several Stop hooks does not say which of them did: each has the errors of all
+--   error (text, outcome): what it complained about. A summary of several Stop hooks does not say which of them failed: each row has all errors
 --   session_id (id, always): the session
 --   turn_id (id, detail): the human request
 --   tool_use_id (id, detail): the call that the hook belongs to, or the id of the stop
 -- filters: since=timestamp project=session_id session=session_id
 -- period: 30d
 -- example: ctxdb query hook_runs --limit 10
--- One row for each tool_use_id and command: a Stop hook can have a line of its own and be in the summary too; then its own line
--- counts, with what only the summary says. From attachments
--- and stop_hook_summary lines. The progress of hooks (hook_progress lines) is not stored, so a hook that left only those is not here.
+-- One row for each tool_use_id and command, from attachments and stop_hook_summary lines. A Stop hook can have a line of its
+-- own and be in the summary too. Then its own line counts, and the summary adds what only it says. The progress of hooks
+-- (hook_progress lines) is not stored, so a hook that left only those is not here.
 SELECT r.timestamp, p.name AS project, r.event, r.hook, r.command, r.duration_ms, r.exit_code, r.blocked, r.error, r.session_id, r.turn_id, r.tool_use_id
 FROM (
   SELECT m.timestamp, iif(m.type = 'system', 'Stop', json_extract(m.data, '$.hookEvent')) AS event, iif(m.type = 'system', 'Stop', json_extract(m.data, '$.hookName')) AS hook,

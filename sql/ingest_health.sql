@@ -8,7 +8,7 @@
 --   lines (number): lines that were read
 --   bad_lines (number): lines that could not be read
 --   skipped_lines (number): lines that are left out on purpose
---   writes_lost (number): how often Claude Code said in it that it could not write (session_writes_lost): what it says there is in no file
+--   writes_lost (number): how often the file says that Claude Code could not write lines (session_writes_lost); those lines are in no file
 --   last_error (text): the latest error in this file
 --   last_read_at (time): when lines were last read
 --   missing_since (time): when the file was found to be missing

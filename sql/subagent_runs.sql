@@ -16,7 +16,7 @@
 --   seconds (seconds): from its first to its last message; if these are missing, the duration of the call
 --   model (text): the model it ran on
 --   prompt (text, detail): the whole task that the agent was given
---   answer (text, outcome): the last thing that the agent said, else what the call returned; of an agent in the background, what the notice of its end says, else TaskOutput, else the last thing that it said
+--   answer (text, outcome): the last thing that the agent said, else what the call returned; for an agent in the background, the text of the notice that it has ended, else what TaskOutput returned, else the last thing that it said
 --   request (text, detail): the human request that led to it
 --   depth (number): 1 if the main thread started it, 2 if such an agent did, and so on
 --   parent_agent_id (id, detail): the agent that started it; NULL for the main thread

@@ -23,6 +23,11 @@ from ctxdb.store.connection import MIN_SQLITE
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = (CHECKOUT / "README.md").read_text()
 CLI_DOCS = (CHECKOUT / "docs/cli.md").read_text()
+PAGES = [
+    *CHECKOUT.glob("*.md"),
+    *(CHECKOUT / "docs").glob("*.md"),
+    CHECKOUT / "bench/README.md",
+]
 COMMANDS = sorted(typer.main.get_command(typer_app.app).commands)  # type: ignore[attr-defined]
 QUERIES = re.findall(r"```sql\n(.*?)```", README, flags=re.DOTALL)
 
@@ -107,8 +112,59 @@ def test_every_document_names_the_same_oldest_sqlite() -> None:
     assert named == {f"{name}: {major}.{minor}" for name in naming}
 
 
-def test_the_changelog_has_this_version() -> None:
-    assert f"## [{__version__}]" in (CHECKOUT / "CHANGELOG.md").read_text()
+def test_the_changelog_has_this_version_and_a_date_for_each_release() -> None:
+    titles = re.findall(r"^## (.*)", (CHECKOUT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert any(title.startswith(f"[{__version__}] - ") for title in titles)
+    dated = re.compile(r"\[?\d+\.\d+\.\d+\]? - \d{4}-\d\d-\d\d")
+    assert [title for title in titles if not dated.fullmatch(title)] in ([], ["[Unreleased]"])
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ (.*)", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(CHECKOUT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    text = re.sub(r"\[\[\[cog.*?\]\]\]", "", page.read_text(), flags=re.DOTALL)
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        if not target.exists() or (anchor and anchor not in _anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+def test_every_page_is_listed_in_the_readme_and_on_the_site() -> None:
+    names = {path.stem for path in (CHECKOUT / "docs").glob("*.md")} - {"index"}
+    assert {name for name in names if f"](docs/{name}.md)" not in README} == set()
+    site = (CHECKOUT / "docs/index.md").read_text().split("\n")
+    assert names <= set(site)
+
+
+def test_the_readme_counts_the_views_as_they_are() -> None:
+    views = [path for path in (CHECKOUT / "sql").glob("*.sql") if not path.name.startswith("_")]
+    assert f"documented tables, {len(views)} views" in README
+
+
+def test_every_json_schema_is_named() -> None:
+    page = (CHECKOUT / "docs/agents.md").read_text()
+    names = [path.name.split(".")[0] for path in (CHECKOUT / "docs/schemas").glob("*.json")]
+    assert len(names) > 10
+    listed = page.partition("`docs/schemas/` has")[2].partition("New keys")[0]
+    assert set(re.findall(r"`(\w+)`", listed)) == set(names)
+
+
+def test_every_check_of_doctor_is_on_the_page_of_troubles() -> None:
+    source = "".join(path.read_text() for path in (CHECKOUT / "src/ctxdb/doctor").glob("*.py"))
+    checks = set(re.findall(r"Finding\(\s*\"(\w+)\"", source))
+    assert len(checks) > 15
+    page = (CHECKOUT / "docs/troubleshooting.md").read_text()
+    assert {name for name in checks if f"`{name}`" not in page} == set()
 
 
 def test_make_alone_lists_every_target() -> None:

@@ -1,4 +1,4 @@
--- Which files does one session read again and again, because they are too large or not in CLAUDE.md?
+-- Which files does one session read again and again?
 --   path (path, about): the file
 --   most_in_a_session (number): the most reads of it in a single session
 --   reads (number): all reads of it
