@@ -102,7 +102,7 @@ $(VENV)/newest/libsqlite3.so.0:
 		-DSQLITE_ENABLE_LOAD_EXTENSION -DSQLITE_USE_URI=1 \
 		$(@D)/package/deps/sqlite3/sqlite3.c -lm -lpthread -ldl
 
-docs: $(VENV)/.dev ## Write --help into the docs again
+docs: $(VENV)/.dev ## Write the generated parts of the docs again
 	$(BIN)/cog -r $(DOCS)
 
 site: $(VENV)/.site ## Build a web site from docs/ in build/site

@@ -4,7 +4,7 @@
 --   status (id): HTTP status, as the entry or its text says; NULL if there was no response
 --   errors (number): failures: retried plus failed
 --   retried (number): failures after which the client tried again
---   failed (number): failures that ended the request and were shown
+--   failed (number): failures that ended the API request and were shown
 --   sessions (number): sessions that had them
 --   first_at (time): the first of that day
 --   last_at (time): the last of that day

@@ -11,8 +11,8 @@
 --   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
 --   cost_uncached_usd (money): the cost of the same requests if every token had been plain input
 --   saved_usd (money, always): cost_uncached_usd minus cost_usd; negative if writing to the cache cost more than it saved
---   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   requests_unpriced (number, detail): billed requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- total: requests input_tokens cache_write_5m_tokens cache_write_1h_tokens cache_read_tokens cost_usd cost_uncached_usd saved_usd requests_unpriced requests_not_final
 -- example: ctxdb query cache_efficiency --since 30d

@@ -9,7 +9,7 @@
 --   lines_removed (number): lines removed
 --   prompt (text, outcome): the human request that led to it
 --   session_id (id, always): the session
---   turn_id (id, detail): the row of turns for this request
+--   turn_id (id, detail): the row of turns for this human request
 --   agent_id (id, detail): the agent that did it; NULL for the main thread
 --   tool_use_id (id, detail): the call; NULL for mentions and snapshots
 -- :snapshots = 0: 1 shows the backups that Claude Code made as well

@@ -10,7 +10,7 @@
 --   prompt (text, outcome): the human request that the agent worked on
 --   next_prompt (text): what the person asked next
 --   session_id (id, always): the session
---   turn_id (id, detail): the row of turns for this request
+--   turn_id (id, detail): the row of turns for this human request
 --   message_id (id, detail): the message that records it
 -- filters: since=timestamp project=session_id session=session_id
 -- example: ctxdb query interruptions --limit 10

@@ -9,7 +9,7 @@
 --   lines_added (number): lines added to these files
 --   lines_removed (number): lines removed
 --   commits (number): commits made
---   active_seconds (seconds): how long the agent worked on these requests
+--   active_seconds (seconds): how long the agent worked on these human requests
 --   estimated_seconds (seconds, detail): how much of active_seconds is estimated, because the client did not report the time
 --   requests (number): billed requests, including those of subagents
 --   requests_unpriced (number, detail): requests among these without a price; cost_usd does not include them

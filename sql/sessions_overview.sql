@@ -17,7 +17,7 @@
 --   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
 --   cost_own_usd (money): cost in USD without subagents; NULL if the session has requests and none of them has a price
 --   models (text): the models that answered
---   active_seconds (seconds): how long the agent worked on these requests
+--   active_seconds (seconds): how long the agent worked on these human requests
 --   estimated_seconds (seconds, detail): how much of active_seconds is estimated, because the client did not report the time
 --   seconds (seconds, detail): from the first to the last message, waiting included
 --   ended_at (time): last message

@@ -22,7 +22,7 @@
 --   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
 --   active_seconds (seconds): how long the agent worked on it; an estimate if agent_ms is NULL, because the client did not report the time
 --   agent_ms (number, detail): milliseconds that the client reports for it; NULL if it does not
---   seconds (seconds, detail): from the request to the last message or call that it led to, waiting included
+--   seconds (seconds, detail): from the human request to the last message or call that it led to, waiting included
 --   ended_at (time): when that last message or call was
 --   ordinal (id, detail): number of the turn in its session, from 1
 --   session_id (id, always): the session

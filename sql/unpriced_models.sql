@@ -10,7 +10,7 @@
 --   total_tokens (tokens, always): input, output, cache writes and cache reads together
 --   web_search_requests (number, detail): web searches; each is billed separately
 --   requests_unpriced (number, detail): the same as requests, because none of them has a price
---   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound, because the transcript never got the final count
 --   first_used_at (time, detail): time of the first request
 --   last_used_at (time): time of the last request
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model

@@ -5,8 +5,8 @@
 --   lines (number): all lines that report these requests
 --   lines_folded (number): lines among these whose tokens are not counted again
 --   output_tokens (tokens): output tokens that are counted
---   requests_unpriced (number, detail): requests whose model has no price
---   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   requests_unpriced (number, detail): billed requests whose model has no price
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound, because the transcript never got the final count
 --   example (text): the request_key of one of these requests
 -- rows share requests: one request can be in several rows
 -- example: ctxdb query usage_audit

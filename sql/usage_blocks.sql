@@ -14,8 +14,8 @@
 --   total_tokens (tokens, always): input, output, cache writes and cache reads together
 --   web_search_requests (number, detail): web searches; each is billed separately
 --   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
---   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   requests_unpriced (number, detail): billed requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound, because the transcript never got the final count
 --   minutes (number): minutes from the first request to the last
 --   tokens_per_minute (tokens): burn rate: total_tokens divided by minutes, which count as at least one
 --   cost_usd_per_hour (money): burn rate: cost_usd divided by the same time in hours

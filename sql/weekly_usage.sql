@@ -11,8 +11,8 @@
 --   total_tokens (tokens, always): input, output, cache writes and cache reads together
 --   web_search_requests (number, detail): web searches; each is billed separately
 --   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
---   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   requests_unpriced (number, detail): billed requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound, because the transcript never got the final count
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- total: requests input_tokens output_tokens cache_write_5m_tokens cache_write_1h_tokens cache_read_tokens total_tokens web_search_requests cost_usd requests_unpriced requests_not_final
 -- example: ctxdb query weekly_usage --since 60d

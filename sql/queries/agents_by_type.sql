@@ -9,8 +9,8 @@
 --   cost_per_run_usd (money): the mean cost of an agent in USD
 --   median_seconds (seconds): half of them took at most this long
 --   last_at (time): when such an agent last began
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 -- :since (since) = 90d: from when
 -- filters: until=subagent_runs.started_at project=subagent_runs.session_id session=subagent_runs.session_id
 -- example: ctxdb query agents_by_type -p since 2025-01-01

@@ -1,4 +1,4 @@
--- What happened around this commit: the requests, replies, edits and commands of its session before it?
+-- What happened around this commit: the prompts, replies, edits and commands of its session before it?
 --   timestamp (time): when it happened
 --   what (text, outcome): prompt, reply, edit, command, commit, push or pr
 --   text (text, about): the text, the file, the command or the commit

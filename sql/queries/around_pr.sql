@@ -1,16 +1,16 @@
--- What went into this pull request: each request of its sessions, with reply, files, commits and cost?
+-- What went into this pull request: each human request of its sessions, with reply, files, commits and cost?
 --   started_at (time): when it was asked
 --   prompt (text, about): what was asked
 --   reply (text): the last thing that the model said in reply
---   files_changed (number): files that the request changed
---   commits (text): commits that the request made
---   cost_usd (money, always): cost of the request in USD, subagents included
+--   files_changed (number): files that this human request changed
+--   commits (text): commits that it made
+--   cost_usd (money, always): cost in USD, subagents included
 --   active_seconds (seconds): how long the agent worked on it; an estimate if the client did not report the time
 --   title (text, about): the session's title
 --   session_id (id, always): the session
---   turn_id (id, detail): the request
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   turn_id (id, detail): the human request
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 -- :pr: number or URL of the pull request
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query around_pr -p pr 58

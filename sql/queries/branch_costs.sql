@@ -1,15 +1,15 @@
 -- What did each branch cost?
 --   project (text): name of the project
---   branch (text): the branch on which the request was made
+--   branch (text): the branch on which the work was done
 --   cost_usd (money, always): cost in USD of what was billed in the period, subagents included; the most expensive is first
 --   turns (number): human requests
 --   sessions (number): sessions
 --   commits (number): commits made
 --   total_tokens (tokens, always): input, output, cache writes and cache reads together
---   first_at (time): the first request
---   last_at (time): the last request
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   first_at (time): the first activity
+--   last_at (time): the last activity
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 --   repo_path (path): the folder of the project; for a worktree, the folder of its repository
 -- :since (since) = 90d: from when
 -- filters: until=turns.started_at,git_operations.timestamp,_costs.timestamp project=turns.session_id,git_operations.session_id,_costs.session_id session=turns.session_id,git_operations.session_id,_costs.session_id

@@ -1,4 +1,4 @@
--- What was done, request by request: what was asked, all that the model said, tools, commands, files and agents?
+-- What was done for each human request: what was asked, all that the model said, tools, commands, files and agents?
 --   started_at (time): when it was asked
 --   project (text): name of the project
 --   title (text): the title of the session
@@ -13,8 +13,8 @@
 --   active_seconds (seconds): how long the agent worked on it; an estimate if agent_ms is NULL
 --   agent_ms (number, detail): milliseconds that the client reports for it; NULL if it does not
 --   cost_usd (money, always): cost in USD, subagents included; NULL if no request has a price
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 --   ordinal (id, detail): number of the turn in its session, from 1
 --   session_id (id, always): the session
 --   turn_id (id, detail): the turn

@@ -1,16 +1,16 @@
--- What did this file cost: the requests that changed it, divided among the files that they changed?
+-- What did this file cost: the human requests that changed it, divided among the files that they changed?
 --   path (path, about): the file; the most expensive is first
---   cost_usd (money, always): its share in USD: the cost of each request, divided by the number of files that the request changed
---   cost_of_turns_usd (money): the whole cost of these requests in USD
+--   cost_usd (money, always): its share in USD: the cost of each human request, divided by the number of files that it changed
+--   cost_of_turns_usd (money): the whole cost of these human requests in USD
 --   turns (number): human requests that changed it; the work of a session outside of them counts as one
---   sessions (number): sessions of these requests
+--   sessions (number): sessions of these human requests
 --   edits (number): times it was changed
 --   lines_added (number): lines added
 --   lines_removed (number): lines removed
 --   last_edit_at (time): when it was last changed
 --   project (text): name of the project
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 -- :path = %: a path, or its last parts; % is every file
 -- :limit = 20: how many files
 -- rows share requests: the files that one turn changed have the requests of that turn in common

@@ -8,8 +8,8 @@
 --   output_tokens (tokens): output tokens, thinking included; a lower bound if requests_not_final is above 0
 --   total_tokens (tokens, always): input, output, cache writes and cache reads together
 --   cost_usd (money, always): cost in USD of the requests that have a price; NULL if none has one
---   requests_unpriced (number, detail): requests whose model has no price; cost_usd does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound, because the transcript never got the final count
+--   requests_unpriced (number, detail): billed requests whose model has no price; cost_usd does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound, because the transcript never got the final count
 --   repo_path (path, detail): the folder of the project; NULL for requests without a project
 -- filters: since=_costs.timestamp project=_costs.session_id session=_costs.session_id model=_costs.model
 -- period: 30d

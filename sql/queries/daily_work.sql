@@ -1,8 +1,8 @@
--- What was done each day: sessions, requests of people, time of the agent, tool calls and failures?
+-- What was done each day: sessions, human requests, time of the agent, tool calls and failures?
 --   day (text): the local day; newest first
 --   sessions (number): sessions with a human request, a tool call or a billed request on that day
 --   turns (number): human requests that began on that day
---   active_seconds (seconds): how long the agent worked on these requests
+--   active_seconds (seconds): how long the agent worked on these human requests
 --   estimated_seconds (seconds, detail): how much of active_seconds is estimated, because the client did not report the time
 --   tools (number): tool calls that began on that day
 --   errors (number): calls among these that failed

@@ -1,4 +1,4 @@
--- What happened on this day, request by request?
+-- What happened on this day, by human request?
 --   time (text): local time when it was asked, or when work on it continued on that day
 --   project (text): name of the project
 --   prompt (text, about): what was asked; without a human request, what the session or its agent began with
@@ -11,9 +11,9 @@
 --   minutes_estimated (number, detail): how many of these minutes are estimated, because the client did not report the time
 --   title (text, about): the session's title
 --   session_id (id, always): the session
---   turn_id (id, detail): the request; NULL for the work of a session outside of human requests
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   turn_id (id, detail): the human request; NULL for the work of a session outside of human requests
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 -- :day (day) = today: the day
 -- filters: project=session_id session=session_id
 -- example: ctxdb query day -p day 2026-09-12

@@ -1,4 +1,4 @@
--- Which requests cost most?
+-- Which human requests cost most?
 --   cost_usd (money, always): cost in USD, subagents included
 --   project (text): name of the project
 --   prompt (text, about): what was asked; without a human request, what the session or its agent began with
@@ -10,11 +10,11 @@
 --   active_seconds (seconds): how long the agent worked on it; an estimate if the client did not report the time; NULL for work outside of human requests
 --   started_at (time): when it was asked
 --   session_id (id, always): the session
---   turn_id (id, detail): the request; NULL for all work of a session outside of human requests
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   turn_id (id, detail): the human request; NULL for all work of a session outside of human requests
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 -- :since (since) = 30d: from when
--- :limit = 20: how many requests
+-- :limit = 20: how many human requests
 -- filters: until=turns.started_at,sessions.started_at project=turns.session_id,sessions.project_id session=turns.session_id,sessions.id
 -- example: ctxdb query expensive_turns -p since 2025-01-01
 WITH spent AS (

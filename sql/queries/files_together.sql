@@ -1,8 +1,8 @@
--- Which files change together: pairs that the same requests changed?
+-- Which files change together: pairs that the same human requests changed?
 --   together (number): human requests that changed both files
 --   path (path, about): one file
 --   other_path (path): the other file
---   share (share): the share of the requests that changed the first file and also changed the other, 0 to 1
+--   share (share): the share of the human requests that changed the first file and also changed the other, 0 to 1
 --   sessions (number): sessions in which both were changed
 --   project (text): name of the project
 --   last_at (time): when both were last changed

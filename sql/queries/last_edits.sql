@@ -9,7 +9,7 @@
 --   title (text, about): the session's title
 --   agent_id (id, detail): the agent that did it; NULL for the main thread
 --   session_id (id, always): the session
---   turn_id (id, detail): the row of turns for this request
+--   turn_id (id, detail): the row of turns for this human request
 -- :path: a path, or its last parts: src/app.py, app.py
 -- :limit = 5: how many edits
 -- filters: since=files_touched.timestamp project=files_touched.session_id session=files_touched.session_id

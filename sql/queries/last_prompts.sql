@@ -7,7 +7,7 @@
 --   git_branch (text): the last branch of the session
 --   repo_path (path): the folder of the project; for a worktree, the folder of its repository
 --   session_id (id, always): the session; claude --resume takes it
---   turn_id (id, detail): the request
+--   turn_id (id, detail): the human request
 -- filters: since=turns.started_at project=turns.session_id human=turns.session_id session=turns.session_id
 -- example: ctxdb query last_prompts --limit 10
 -- Slash commands of the client, such as /clear and /exit, are not what a person wants to read here.

@@ -5,7 +5,7 @@
 --   reply (text): the last thing that the model said in reply
 --   words (number): how many of the given words it has
 --   session_id (id, always): the session
---   turn_id (id, detail): the request
+--   turn_id (id, detail): the human request
 -- :text: the prompt, or a few words of it
 -- :limit = 10: how many prompts
 -- filters: since=turns.started_at project=turns.session_id session=turns.session_id

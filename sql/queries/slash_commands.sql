@@ -6,8 +6,8 @@
 --   cost_usd (money, always): cost in USD of the requests that the command began; NULL if none has a price, and for skills, which are part of another request
 --   last_used_at (time): when it was last used
 --   example (text): the last use, with its arguments
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 -- :since (since) = 90d: from when
 -- filters: until=turns.started_at,tool_uses.started_at project=turns.session_id,tool_uses.session_id session=turns.session_id,tool_uses.session_id
 -- example: ctxdb query slash_commands -p since 2025-01-01

@@ -7,7 +7,7 @@
 --   started_at (time): when it was called
 --   prompt (text, outcome): the human request that led to it
 --   session_id (id, always): the session
---   turn_id (id, detail): the row of turns for this request
+--   turn_id (id, detail): the row of turns for this human request
 -- :tool = Bash: the tool
 -- :limit = 20: how many calls
 -- filters: since=tool_uses.started_at project=tool_uses.session_id session=tool_uses.session_id

@@ -2,7 +2,7 @@
 --   project (text): name of the project; if several projects have this name, with the folders above it; the busiest is first
 --   sessions (number): sessions that were active
 --   turns (number): human requests
---   asked (text): what was asked, in order; repeated requests are counted
+--   asked (text): what was asked, in order; what was asked several times is there once, with the count
 --   files_changed (number): files that were changed
 --   files (text): the names of these files
 --   commits (text): the commits that were made
@@ -11,8 +11,8 @@
 --   hours (number): how many hours the agent worked
 --   hours_estimated (number, detail): how many of these hours are estimated, because the client did not report the time
 --   last_active_at (time): the last activity
---   requests_unpriced (number, detail): requests without a price; the cost does not include them
---   requests_not_final (number, detail): requests whose output count is only a lower bound
+--   requests_unpriced (number, detail): billed requests without a price; the cost does not include them
+--   requests_not_final (number, detail): billed requests whose output count is only a lower bound
 --   repo_path (path): the folder of the project; for a worktree, the folder of its repository
 -- :since (since) = yesterday: from when
 -- :until (until) = now: until when

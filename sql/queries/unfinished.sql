@@ -7,7 +7,7 @@
 --   last_prompt (text): the last human request
 --   resume (text): the command that resumes it; NULL if the transcript is deleted
 --   session_id (id, always): the session
---   turn_id (id, detail): the last request
+--   turn_id (id, detail): the last human request
 -- :since (since) = 30d: from when
 -- filters: until=ended_at project=session_id session=session_id
 -- example: ctxdb query unfinished -p since 2025-01-01

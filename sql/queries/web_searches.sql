@@ -7,7 +7,7 @@
 --   result (text): the beginning of the result
 --   prompt (text, outcome): the human request that led to it
 --   session_id (id, always): the session
---   turn_id (id, detail): the row of turns for this request
+--   turn_id (id, detail): the row of turns for this human request
 -- :text = %: only searches and pages with this text
 -- filters: since=started_at project=session_id session=session_id
 -- example: ctxdb query web_searches --limit 20
