@@ -75,10 +75,12 @@ def test_every_command_is_documented(command: str) -> None:
     assert f"### ctxdb {command}\n" in CLI_DOCS
 
 
-def test_the_list_of_commands_has_whole_sentences() -> None:
-    listed = CLI_DOCS.split("Commands:\n", 1)[1].split("```", 1)[0]
-    assert [line for line in listed.splitlines() if not line.endswith(".")] == []
-    assert "..." not in listed
+def test_every_list_of_commands_has_whole_sentences() -> None:
+    lists = [part.split("```", 1)[0] for part in CLI_DOCS.split("Commands:\n")[1:]]
+    assert len(lists) == 1 + len(cli.GROUPS)
+    for listed in lists:
+        assert [line for line in listed.splitlines() if not line.endswith(".")] == []
+        assert "..." not in listed
 
 
 def test_every_variable_of_the_environment_is_documented() -> None:

@@ -46,9 +46,10 @@ def install(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Teach Claude Code to ask its own history: a skill and the MCP server.
+    """Install a skill and the MCP server for Claude Code.
 
-    Only files and settings that ctxdb wrote are changed. `ctxdb agent uninstall` takes them away.
+    With them, it can ask its own history. Only files and settings that ctxdb wrote are changed.
+    `ctxdb agent uninstall` takes them away.
 
     \b
     Examples:

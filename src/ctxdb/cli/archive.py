@@ -23,7 +23,7 @@ NEVER = "9999"  # sorts after every time: everything counts as quiet
 
 
 def status(ctx: Context, *, as_json: AsJson = False) -> None:
-    """Show how much is archived, how small it is, and what is not archived yet.
+    """Show what is archived, how small it is, and what is missing.
 
     \b
     Example:
@@ -52,7 +52,9 @@ def _database(config: Config) -> sqlite3.Connection | None:
 
 
 def verify(ctx: Context, *, as_json: AsJson = False) -> int:
-    """Check every checksum, and compare every transcript that still exists byte by byte.
+    """Check the archive, and compare it with the transcripts.
+
+    Every checksum is checked, and every transcript that still exists is compared byte by byte.
 
     Exits 1 if archived bytes are damaged. A transcript that was rewritten since is named, and is
     archived by the next sync.
@@ -109,7 +111,7 @@ def add(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Archive everything that the database has read and the archive lacks.
+    """Archive what the database has read and the archive lacks.
 
     \b
     Example:

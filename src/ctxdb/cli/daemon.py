@@ -199,7 +199,9 @@ def install(
         bool, Option("--print", help="Print the file that would be written, and change nothing.")
     ] = False,
 ) -> None:
-    """Start the daemon now and at every login, as a systemd user unit or a launchd agent.
+    """Start the daemon now and at every login.
+
+    On Linux it is a systemd user unit, on macOS a launchd agent.
 
     \b
     Examples:

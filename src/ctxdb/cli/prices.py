@@ -76,9 +76,9 @@ def list_(
 
 
 def missing(ctx: Context, *, as_json: AsJson = False) -> None:
-    """List the models in your transcripts that have no price, most used first.
+    """List the models without a price, most used first.
 
-    The requests of these models are not part of any cost.
+    These are models in your transcripts. No cost includes their requests.
 
     \b
     Example:
