@@ -258,7 +258,7 @@ def test_a_command_is_fixed_by_one_like_it_wherever_it_runs() -> None:
         ("pytest -q", False),
         ("git push", False),
         ("pytest -q tests/a.py && git push", False),
-        ("PYTHONPATH=. pytest -q tests/a.py | tail", False),
+        ("PYTHONPATH=. pytest -q tests/a.py", False),
         ("git push --force origin", False),
     ):
         call = tool_use(world, "Bash", {"command": command})
@@ -268,9 +268,55 @@ def test_a_command_is_fixed_by_one_like_it_wherever_it_runs() -> None:
         world.write(one.root)
         one.sync()
         assert answer(one.db, "failing_commands", "command, fixed_by") == [
-            ("pytest tests/a.py", "PYTHONPATH=. pytest -q tests/a.py | tail"),
+            ("pytest tests/a.py", "PYTHONPATH=. pytest -q tests/a.py"),
             ("cd /x && git push origin", "git push --force origin"),
         ]
+
+
+def test_a_command_is_not_fixed_by_a_run_whose_own_status_nobody_saw() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    for command, fails in (
+        ("make lint", True),
+        ("make lint 2>/dev/null || true", False),
+        ("make lint > out.txt || true", False),
+        ("make lint 2>&1 | tail -3", False),
+        ("make lint; echo done", False),
+        ("make lint > out.txt", False),
+        ("cat a | make test", True),
+        ("cat a | make test | tail", False),
+        ("ls gone || true", False),
+        ("ls gone", True),
+    ):
+        call = tool_use(world, "Bash", {"command": command})
+        t.reply(call)
+        t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "failing_commands", "command, fixed_by") == [
+            ("ls gone", None),
+            ("cat a | make test", "cat a | make test | tail"),
+            ("make lint", "make lint > out.txt"),
+        ]
+
+
+def test_a_call_that_was_given_up_for_another_is_no_failing_command() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    for command, said in (
+        ("git status", "<tool_use_error>Sibling tool call errored</tool_use_error>"),
+        ("git log", "Exit code 128"),
+    ):
+        call = tool_use(world, "Bash", {"command": command})
+        t.reply(call)
+        t.result(call["id"], said, is_error=True)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        assert answer(one.db, "failing_commands", "command, failures") == [("git log", 1)]
 
 
 def test_files_that_change_together() -> None:

@@ -15,16 +15,21 @@
 -- example: ctxdb query failing_commands -p since 2025-01-01 -p program npm
 -- Two commands are the same if their first three words are: uv run pytest, make test, git push origin. In a chain (a && b), this
 -- holds for each part. Flags, quoted words and assignments do not count, nor does "cd somewhere &&", which says only where it ran.
+-- A fix is a run whose success was seen: not one that ends with || true, nor with a pipe (| tail) or another command (; echo) unless the
+-- failed one did, too. A call that was given up because one beside it failed (Sibling tool call errored) is no failure of its command.
 WITH RECURSIVE run AS (
-  SELECT id, CASE WHEN line LIKE 'cd %&& %' THEN ltrim(substr(line, instr(line, '&& ') + 3)) ELSE line END || ' ' AS line
+  SELECT id, gave_up, CASE WHEN line LIKE 'cd %&& %' THEN ltrim(substr(line, instr(line, '&& ') + 3)) ELSE line END || ' ' AS line
   FROM (
-    SELECT u.id, ltrim(replace(replace(substr(coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target), 1, 400), char(10), ' ; '), char(9), ' ')) AS line
+    SELECT u.id, u.status = 'error' AND u.result_text LIKE '%Sibling tool call errored%' AND length(u.result_text) < 100 AS gave_up, ltrim(replace(replace(substr(coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target), 1, 400), char(10), ' ; '), char(9), ' ')) AS line
     FROM tool_uses u
     WHERE u.name IN ('Bash', 'PowerShell') AND u.started_at >= :since AND u.status IN ('ok', 'error')
   )
+  WHERE NOT gave_up
 ),
-word(id, next, rest, program, left, quote) AS ( -- left: how many words are still to be taken, -1 at the end of the command; quote: the sign that ends a quoted text
-  SELECT id, substr(line, 1, instr(line, ' ') - 1), ltrim(substr(line, instr(line, ' '))), '', 3, '' FROM run
+-- left: how many words are still to be taken, -1 at the end of the command; quote: the sign that ends a quoted text; seen: whose status the
+-- call has: 2 of this command, 1 of one after it, 0 of none (|| true)
+word(id, next, rest, program, left, quote, seen) AS (
+  SELECT id, substr(line, 1, instr(line, ' ') - 1), ltrim(substr(line, instr(line, ' '))), '', 3, '', 2 FROM run
   UNION ALL
   SELECT id, substr(rest, 1, instr(rest, ' ') - 1), ltrim(substr(rest, instr(rest, ' '))),
     program || CASE WHEN quote <> '' THEN '' WHEN next = '&&' THEN '&& '
@@ -35,12 +40,14 @@ word(id, next, rest, program, left, quote) AS ( -- left: how many words are stil
       ELSE left - 1
     END,
     CASE WHEN quote <> '' THEN iif(rtrim(next, ';') LIKE '%' || quote, '', quote)
-      WHEN next GLOB '["'']*' AND (length(next) = 1 OR rtrim(next, ';') NOT LIKE '%' || substr(next, 1, 1)) THEN substr(next, 1, 1) ELSE '' END
+      WHEN next GLOB '["'']*' AND (length(next) = 1 OR rtrim(next, ';') NOT LIKE '%' || substr(next, 1, 1)) THEN substr(next, 1, 1) ELSE '' END,
+    CASE WHEN quote <> '' THEN seen WHEN next GLOB '||*' THEN 0 WHEN next GLOB '[|;]*' OR next = '&' OR next GLOB '[^"'']*;' THEN min(seen, 1) ELSE seen END
   FROM word
   WHERE left >= 0 AND next <> ''
 ),
 named AS (
-  SELECT w.id, w.program, u.started_at, u.session_id, u.turn_id, u.status, coalesce(p.repo_path, u.session_id) AS place, p.name AS project
+  SELECT w.id, w.program,
+    CASE WHEN w.seen = 0 OR w.next || ' ' || w.rest LIKE '%|| %' THEN 0 WHEN ' ' || w.next || ' ' || w.rest GLOB '* [|;&] *' THEN 1 ELSE w.seen END AS seen, u.started_at, u.session_id, u.turn_id, u.status, coalesce(p.repo_path, u.session_id) AS place, p.name AS project
   FROM word w
   JOIN tool_uses u ON u.id = w.id
   LEFT JOIN sessions s ON s.id = u.session_id
@@ -48,10 +55,11 @@ named AS (
   WHERE (w.left < 0 OR w.next = '') AND w.program <> ''
 ),
 ended AS MATERIALIZED ( -- the rows before, in descending order, are the later ones
-  SELECT *, min(CASE WHEN status = 'ok' THEN started_at || ' ' || id END)
-    OVER (PARTITION BY place, program ORDER BY started_at DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS fix,
+  SELECT *, min(CASE WHEN status = 'ok' AND seen > 0 THEN started_at || ' ' || id END) OVER later AS any_fix,
+    min(CASE WHEN status = 'ok' AND seen = 2 THEN started_at || ' ' || id END) OVER later AS fix,
     sum(status = 'error') OVER (PARTITION BY place, program) AS failures
   FROM named
+  WINDOW later AS (PARTITION BY place, program ORDER BY started_at DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
 SELECT f.started_at, f.project, coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target) AS command,
   f.failures, substr(u.result_text, 1, 500) AS message, coalesce(CASE WHEN json_valid(n.input) THEN json_extract(n.input, '$.command') END, n.target) AS fixed_by,
@@ -65,6 +73,6 @@ SELECT f.started_at, f.project, coalesce(CASE WHEN json_valid(u.input) THEN json
   round((julianday(n.finished_at) - julianday(f.started_at)) * 1440, 1) AS minutes, f.session_id, f.turn_id
 FROM ended f
 JOIN tool_uses u ON u.id = f.id
-LEFT JOIN tool_uses n ON n.id = CAST(substr(f.fix, instr(f.fix, ' ') + 1) AS INTEGER)
+LEFT JOIN tool_uses n ON n.id = CAST(substr(iif(f.seen = 2, f.fix, f.any_fix), instr(iif(f.seen = 2, f.fix, f.any_fix), ' ') + 1) AS INTEGER)
 WHERE f.status = 'error' AND f.program LIKE :program || '%'
 ORDER BY f.started_at DESC, f.id DESC
