@@ -227,6 +227,13 @@ def test_a_small_column_takes_the_room_that_a_large_one_could_not_use() -> None:
     assert made.left_out == ["large", "turn_id"]
 
 
+def test_long_texts_share_the_width_evenly() -> None:
+    words = "pytest -q tests/test_a.py " * 9
+    made = lay_out(["command", "fixed_by"], [(words, words)] * 2, Page(120))
+    rule = made.lines[1].split()
+    assert [len(part) for part in rule] == [59, 59]
+
+
 def test_the_session_that_was_asked_for_takes_no_room() -> None:
     names = ["session_id", "byte_start", "kind", "text"]
     row = (SESSION, 123456, "reply", "t" * 90)

@@ -251,7 +251,8 @@ def _shrink(columns: list[_Column], room: int) -> None:
         widest = max(soft, key=lambda column: column.width)
         others = [column.width for column in soft if column.width < widest.width]
         floor = max(widest.least, max(others, default=0))
-        taken = min(over, max(widest.width - floor, 1))
+        like_it = sum(column.width == widest.width for column in soft)  # they share what is taken
+        taken = max(min(over, widest.width - floor) // like_it, 1)
         widest.width -= taken
         over -= taken
 
