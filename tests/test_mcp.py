@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -56,7 +57,9 @@ def ask(db: Path, talk: Callable[[Client], Awaitable[Any]], *words: str) -> Any:
     program, *arguments = command(db, *words)
 
     async def run() -> Any:
-        server = StdioServerParameters(command=program, args=arguments)
+        # Else the client passes on a few variables only, and the server may be of another checkout.
+        path = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+        server = StdioServerParameters(command=program, args=arguments, env=path)
         async with Client(stdio_client(server)) as client:
             return await talk(client)
 
@@ -98,6 +101,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "pages": await continue_an_answer(client),
             "errors": await make_errors(client),
             "orders": await ask_for_orders(client),
+            "periods": await ask_for_periods(client),
         }
 
     with pytest.MonkeyPatch.context() as patch:
@@ -188,6 +192,12 @@ async def make_errors(client: Client) -> list[Any]:
         await client.call_tool("search", {"query": " "}),
         await client.call_tool("search", {"query": "x", "cursor": "'; --"}),
         await client.call_tool("search", {"query": "x", "max_tokens": 1}),
+        await client.call_tool("search", {"query": "x", "limit": 1000}),
+        await client.call_tool("search", {}),
+        await client.call_tool("query", {"sql": "daily_usage", "since": "2026-13"}),
+        await client.call_tool("query", {"sql": "SELECT 1", "since": "7d"}),
+        await client.call_tool("query", {"sql": "sessions_touching"}),
+        await client.call_tool("session", {"session_id": "zzzz"}),
     ]
 
 
@@ -197,6 +207,32 @@ def test_errors_are_one_line_without_a_traceback(told: dict[str, Any]) -> None:
         text = text_of(answer)
         assert text.count("\n") == 0, text
         assert "Traceback" not in text
+        assert "pydantic" not in text
+
+
+def test_an_argument_that_a_tool_does_not_have_is_refused_by_name(told: dict[str, Any]) -> None:
+    assert "has no argument 'session_id'; it has id, turn, depth" in text_of(told["errors"][-1])
+
+
+async def ask_for_periods(client: Client) -> list[Any]:
+    return [
+        await client.call_tool("query", arguments)
+        for arguments in (
+            {"sql": "monthly_usage", "since": "2026-09", "until": "2026-09"},
+            {"sql": "monthly_usage", "since": "2026-09", "until": "2026-09", "project": "notes"},
+            {"sql": "sessions_touching", "params": {"path": "src/sync.ts"}},
+            {"sql": "SELECT :a + :b AS sum", "params": {"a": "x", "b": 2}},
+        )
+    ]
+
+
+def test_a_query_can_have_a_period_a_project_and_values(told: dict[str, Any]) -> None:
+    september, none, touching, plain = map(text_of, told["periods"])
+    months = set(re.findall(r'"month":"(.*?)"', september))
+    assert months == {"2026-09"}
+    assert "No rows" in none
+    assert '"session_id":' in touching
+    assert '{"sum":2}' in plain
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from ctxdb import __version__
 from ctxdb.api import Database
@@ -86,9 +86,36 @@ class _Fresh:
         return self.as_of
 
 
+class _Server(MCPServer[Any]):
+    """Refuses arguments that a tool does not have.
+
+    The SDK ignores them. `session` with `session_id` in place of `id` would answer about another
+    session, and `query` with a misspelt period about all time.
+    """
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        for tool in await self.list_tools():
+            known = tool.input_schema.get("properties", {})
+            if tool.name == name and (unknown := [one for one in arguments if one not in known]):
+                raise ToolError(
+                    f"{name} has no argument {unknown[0]!r:.100}; it has {', '.join(known)}"
+                )
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as e:
+            if isinstance(e.__cause__, ValidationError):  # several lines, with an address
+                raise ToolError(f"{name}: {_in_one_line(e.__cause__)}") from e.__cause__
+            raise
+
+
+def _in_one_line(error: ValidationError) -> str:
+    wrong = ((".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+    return "; ".join(" ".join(f"{name}: {message}".split())[:200] for name, message in wrong)
+
+
 def make_server(db: Database, project: str | None = None) -> MCPServer[Any]:
     """The server for one database."""
-    server: MCPServer[Any] = MCPServer(
+    server: MCPServer[Any] = _Server(
         "ctxdb",
         title="ctxdb: the history of Claude Code",
         instructions=INSTRUCTIONS,
@@ -160,11 +187,24 @@ def make_server(db: Database, project: str | None = None) -> MCPServer[Any]:
     @server.tool(annotations=READ_ONLY, structured_output=False)
     def query(
         sql: Annotated[str, Field(description="A view or canned query by name, or one SELECT.")],
+        params: Annotated[
+            dict[str, str | int | float] | None,
+            Field(description='Values for its :names: {"path": "src/sync.ts"}. See `views`.'),
+        ] = None,
+        since: Annotated[
+            str | None, Field(description="Of a view or query: from when. 7d, 2026-08, all ...")
+        ] = None,
+        until: Annotated[
+            str | None, Field(description="Of a view or query: up to the end of that.")
+        ] = None,
+        project: Annotated[
+            str | None, Field(description="Of a view or query: only this project.")
+        ] = None,
         max_tokens: MaxTokens = DEFAULT_TOKENS,
         cursor: Cursor = None,
     ) -> CallToolResult:
         """Run a view, a canned query or read-only SQL. One JSON object per row."""
-        return answer(lambda: tools.query(sql), max_tokens, cursor)
+        return answer(lambda: tools.query(sql, params, since, until, project), max_tokens, cursor)
 
     @server.tool(annotations=READ_ONLY, structured_output=False)
     def views(

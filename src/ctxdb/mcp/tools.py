@@ -89,13 +89,27 @@ class Tools:
         if not found:
             yield f"No session has touched {path}.\n"
 
-    def query(self, sql: str) -> Iterator[str]:
+    def query(
+        self,
+        sql: str,
+        params: dict[str, str | int | float] | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        project: str | None = None,
+    ) -> Iterator[str]:
         """The rows of a view, a canned query, a table or a SELECT."""
         if self.project is not None and not sql.replace("-", "_").isidentifier():
             raise UsageError(
                 "this server is limited to one project, so it answers only views by name"
             )
-        rows = self.db.query(sql.strip(), project=self.project, timeout=SQL_SECONDS)
+        rows = self.db.query(
+            sql.strip(),
+            dict(params or {}),
+            since=since,
+            until=until,
+            project=self._project(project),
+            timeout=SQL_SECONDS,
+        )
         if rows.note:
             yield f"{rows.note}\n"
         if not rows:
