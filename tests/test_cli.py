@@ -154,7 +154,7 @@ def test_the_commands_in_examples_parse(command: str) -> None:
 def test_without_a_command_the_help_is_shown_and_the_exit_code_is_2() -> None:
     result = run()
     assert result.exit_code == 2
-    assert "ctxdb sync" in result.stderr
+    assert "ctxdb sync" in result.stdout
 
 
 def test_version() -> None:

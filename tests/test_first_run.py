@@ -71,8 +71,28 @@ def test_with_transcripts_plain_ctxdb_reads_them_and_shows_their_days(home: Path
 
 def test_in_a_pipe_plain_ctxdb_prints_the_help_and_makes_nothing(home: Path) -> None:
     result = in_pipe()
-    assert "Usage: " in result.stdout + result.stderr
+    assert result.stdout.startswith("Usage: ")
+    assert result.stderr == ""
     assert not (home / ".local").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["query", "overview", "--limit", "0"], "'--limit'"),
+        (["query", "overview", "--format", "xml"], "'xml' is not one of 'table', 'json'"),
+        (["query", "--lst"], "--list"),
+        (["search"], "'TEXT'; `ctxdb search --help` shows how"),
+        (["config", "get"], "'set'"),
+        (["daemon"], "ctxdb daemon needs a command: start, stop, restart"),
+    ],
+)
+def test_a_wrong_command_line_is_explained_in_one_line(words: list[str], said: str) -> None:
+    result = in_pipe(*words)
+    assert result.returncode == 2
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize("word", sorted(GUESSED))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ctxdb.cli import PAIR_FLAGS, refuse_unknown_command, with_default_command
 from ctxdb.cli.declare import join_pairs
@@ -22,6 +22,7 @@ from ctxdb.escape import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+WRONG_USAGE = 2
 PIPE_CLOSED = 141  # not 1, which means a failure, or in verify a difference
 COMPLETION = "_CTXDB_COMPLETE"  # set when a shell asks for completions
 
@@ -92,6 +93,7 @@ def _run(words: list[str]) -> int:
 
         if is_first_run(words):
             return first_run()
+        return _run(["--help"]) or WRONG_USAGE  # on standard output, for `ctxdb | less`
     command = None if COMPLETION in os.environ else parse_plain(words)
     if command is not None:
         return command.run()
@@ -99,26 +101,31 @@ def _run(words: list[str]) -> int:
         refuse_unknown_command(words)
     from ctxdb.cli.typer_app import app
 
-    is_plain = not wants_json(words)  # else Typer raises what it would print
     try:
-        code = app(join_pairs(with_default_command(words), PAIR_FLAGS), standalone_mode=is_plain)
-        if not is_plain:
-            return int(code or 0)
+        # Outside standalone mode Typer raises what it would print on several lines.
+        is_alone = COMPLETION in os.environ
+        code = app(join_pairs(with_default_command(words), PAIR_FLAGS), standalone_mode=is_alone)
+        return int(code or 0)
     except SystemExit as e:  # Typer returns in this way
         if isinstance(e.__context__, BrokenPipeError):  # Typer reports it as a failure
             raise e.__context__ from None
         return int(e.code or 0)
-    except OSError as e:  # Typer could not print its message about wrong usage
-        code = getattr(e.__context__, "exit_code", None)
-        if not isinstance(code, int) or isinstance(e.__context__, CtxdbError):
-            raise
-        return code
     except Exception as e:
         message = getattr(e, "format_message", None)  # of Typer: wrong usage
         if message is None:
             raise
-        raise UsageError(" ".join(message().split())) from None
-    return 0
+        raise _in_one_line(message(), getattr(e, "ctx", None)) from None
+
+
+def _in_one_line(message: str, ctx: Any) -> UsageError:
+    """The error for what Typer says of wrong usage; `ctx` tells of which command."""
+    command = getattr(ctx, "command_path", "ctxdb").replace("python -m ctxdb", "ctxdb")
+    if message.startswith("Usage: "):  # a group without a command: Typer gives its whole help
+        names = ", ".join(ctx.command.commands)
+        return UsageError(f"{command} needs a command: {names}")
+    said = " ".join(message.split()).replace("Value error, ", "").rstrip(".?")
+    said = said[:1].lower() + said[1:]
+    return UsageError(f"{said}; `{command} --help` shows how")
 
 
 def wants_json(words: list[str]) -> bool:
