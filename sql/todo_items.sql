@@ -1,7 +1,7 @@
 -- What was on the to-do lists, and what became of it?
 --   updated_at (time): when it got this state; newest first
 --   project (text): name of the project
---   status (text): pending, in_progress, completed, deleted, or dropped (unfinished, and missing from a later list)
+--   status (text, always): pending, in_progress, completed, deleted, or dropped (unfinished, and missing from a later list)
 --   subject (text, about): what is to do
 --   description (text, detail): more about it
 --   prompt (text, outcome): the human request in which it got this state

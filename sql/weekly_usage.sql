@@ -1,6 +1,6 @@
 -- What was used and what did it cost, by ISO week and model?
 --   week (text): the ISO week, such as 2026-W34; newest first
---   week_start (text): the Monday of that week, a local day
+--   week_start (text, detail): the Monday of that week, a local day
 --   model (text): the model, as transcripts write it
 --   requests (number): billed requests
 --   input_tokens (tokens): input tokens that were neither written to the cache nor read from it

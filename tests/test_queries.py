@@ -230,6 +230,21 @@ def test_a_standup_tells_once_what_was_asked_again() -> None:
         assert answer(one.db, "standup", "turns, asked") == [(3, "- say  hello (2 times)\n- go on")]
 
 
+def test_a_long_prompt_of_a_standup_is_cut_between_words() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("Please rename every harbour in the list, " * 4)
+    t.prompt("x" * 200)
+    edited(t, "/home/ada/engine/a.py", 1, 0)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        harbours = "Please rename every harbour in the list, Please rename every harbour in the list,"
+        lines = [f"- {harbours} Please rename…", f"- {'x' * 99}…"]
+        assert answer(one.db, "standup", "asked") == [("\n".join(lines),)]
+        assert answer(one.db, "session_changes", "prompts") == [(lines[1],)]
+
+
 def test_the_most_expensive_turns_come_first_and_unpriced_ones_not_at_all(hand: Path) -> None:
     rows = answer(hand, "expensive_turns", "prompt, requests, tools, subagents, cost_usd", limit=2)
     assert rows == [

@@ -590,6 +590,7 @@ def test_a_narrow_table_shows_names_of_models_whole() -> None:
         ("failing_commands", "fixed_by"),
         ("failing_commands", "failures"),
         ("usage_by_model", "output_tokens"),
+        ("todo_items", "status"),
     ],
 )
 def test_at_80_columns_the_column_that_answers_stays(name: str, column: str) -> None:

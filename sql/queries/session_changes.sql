@@ -23,9 +23,15 @@ SELECT coalesce(f.relative_path, f.path) AS path, sum(f.operation <> 'read') AS 
   min(CASE WHEN f.operation <> 'read' THEN f.timestamp END) AS first_edit_at, max(CASE WHEN f.operation <> 'read' THEN f.timestamp END) AS last_edit_at,
   (
     SELECT group_concat(prompt, char(10)) FROM (
-      SELECT DISTINCT '- ' || substr(replace(replace(trim(t.prompt), char(13), ' '), char(10), ' '), 1, 100) AS prompt
-      FROM files_touched e JOIN turns t ON t.id = e.turn_id
-      WHERE e.session_id = f.session_id AND e.path = f.path AND e.succeeded = 1 AND e.operation NOT IN ('read', 'mention', 'snapshot')
+      SELECT DISTINCT '- ' || CASE WHEN length(text) <= 100 THEN text WHEN space > 50 THEN rtrim(substr(text, 1, space)) || '…' ELSE substr(text, 1, 99) || '…' END AS prompt
+      FROM ( -- space: where the last space of the first 100 characters is
+        SELECT *, length(rtrim(substr(text, 1, 100), replace(substr(text, 1, 100), ' ', ''))) AS space
+        FROM (
+          SELECT replace(replace(trim(t.prompt), char(13), ' '), char(10), ' ') AS text
+          FROM files_touched e JOIN turns t ON t.id = e.turn_id
+          WHERE e.session_id = f.session_id AND e.path = f.path AND e.succeeded = 1 AND e.operation NOT IN ('read', 'mention', 'snapshot')
+        )
+      )
     )
   ) AS prompts, f.session_id
 FROM files_touched f

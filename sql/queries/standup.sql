@@ -49,8 +49,11 @@ spent AS MATERIALIZED (
 said AS (
   SELECT repo_path, group_concat(line || CASE WHEN times > 1 THEN ' (' || times || ' times)' ELSE '' END, char(10)) AS asked
   FROM (
-    SELECT repo_path, '- ' || substr(replace(replace(trim(prompt), char(13), ' '), char(10), ' '), 1, 100) AS line, count(*) AS times
-    FROM asked
+    SELECT repo_path, '- ' || CASE WHEN length(text) <= 100 THEN text WHEN space > 50 THEN rtrim(substr(text, 1, space)) || '…' ELSE substr(text, 1, 99) || '…' END AS line, count(*) AS times
+    FROM ( -- space: where the last space of the first 100 characters is
+      SELECT *, length(rtrim(substr(text, 1, 100), replace(substr(text, 1, 100), ' ', ''))) AS space
+      FROM (SELECT *, replace(replace(trim(prompt), char(13), ' '), char(10), ' ') AS text FROM asked)
+    )
     GROUP BY repo_path, line
     ORDER BY min(started_at), min(id)
   )
