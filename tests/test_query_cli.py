@@ -78,7 +78,31 @@ def test_a_table_that_a_limit_cuts_has_no_total(db: Path, monkeypatch: pytest.Mo
 
 def test_an_empty_answer_says_what_was_asked(db: Path) -> None:
     told = ctxdb("query", "file_history", "-p", "path", "no/such.file", "--no-sync").stderr
-    assert told == "No rows: path no/such.file.\n"
+    assert told == "No rows: path no/such.file. No session has touched a file of that name.\n"
+
+
+def test_an_empty_answer_about_a_file_names_files_like_it(db: Path) -> None:
+    told = ctxdb("query", "last_edits", "-p", "path", "src/synk.ts", "--no-sync").stderr
+    assert "did you mean sync.ts" in told
+    assert told.count("\n") == 1
+
+
+def test_an_empty_answer_about_a_day_says_which_and_where_the_newest_data_is(db: Path) -> None:
+    told = ctxdb("query", "day", "-p", "day", "2031-W02-1", "--no-sync").stderr
+    assert told.startswith("No rows: day 2031-W02-1, which is 2031-01-06. The newest data is of 20")
+    told = ctxdb("query", "day", "-p", "day", "2031-01-06", "--no-sync").stderr
+    assert told.startswith("No rows: day 2031-01-06. The newest data is of 20")
+
+
+def test_a_database_without_sessions_says_so(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.db"
+    (tmp_path / "none").mkdir()
+    run_ctxdb("--db", empty, "sync", "--root", tmp_path / "none")
+    told = run_ctxdb("--db", empty, "query", "daily_usage", "--no-sync").stderr
+    assert told.startswith("No rows: the last 30 days")
+    assert told.endswith(
+        "No session was read yet: `ctxdb status` names the folders that are read.\n"
+    )
 
 
 def test_sql_with_values_and_from_standard_input(db: Path) -> None:

@@ -15,13 +15,13 @@ from ctxdb.output import ByteLimit, note, say
 from ctxdb.query.execute import execute
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.resolve import meant
-from ctxdb.query.statement import Ask, statement_for
+from ctxdb.query.statement import statement_for
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxdb.query.execute import Answer
-    from ctxdb.query.statement import Statement
+    from ctxdb.query.statement import Ask, Statement
     from ctxdb.query.table import Page
 
 # Unless --limit and --max-bytes say otherwise. People read a table or Markdown; programs read the
@@ -69,7 +69,9 @@ def answer(
             is_chosen = ask.columns is not None
             write(found, format_, limit, raw=raw, known=known, is_chosen=is_chosen)
         if not found.count and is_for_people | plot:
-            note(_no_rows(ask, statement, guarded))
+            from ctxdb.query.no_rows import explanation
+
+            note(explanation(ask, statement, guarded))
             return
     finally:
         guarded.close()
@@ -81,47 +83,6 @@ def answer(
         note(_truncated_bytes(limit))
     elif found.cut_at is not None:
         note(f"Truncated at {found.cut_at:,} rows, there are more: --limit N shows up to N.")
-
-
-def _no_rows(ask: Ask, statement: Statement, guarded: Guarded) -> str:
-    """Return one line for an empty answer: what was asked for, and where the newest data is."""
-    if not statement.name:
-        return "No rows."
-    filters = {"project": ask.project, "session": ask.session, "model": ask.model}
-    asked = [statement.note.removeprefix("Showing ").partition(";")[0].removesuffix(".")]
-    asked += [f"{name} {value}" for name, value in {**filters, **ask.params}.items() if value]
-    asked += ["people only"] if ask.human else []
-    what = f"No rows: {', '.join(filter(None, asked))}." if any(asked) else "No rows."
-    if not statement.note:
-        return what
-    newest = _newest(ask, guarded)
-    where = " in that project" if ask.project else ""
-    if newest is None:
-        return what
-    return f"{what} The newest data{where} is of {newest}; --since all shows everything."
-
-
-def _newest(ask: Ask, guarded: Guarded) -> str | None:
-    """The local time at which the newest of the sessions that were asked for ended."""
-    from ctxdb.formatting import day_and_time
-
-    latest = Ask(
-        "sessions",
-        project=ask.project,
-        human=ask.human,
-        columns="ended_at",
-        sort="-ended_at",
-        limit=1,
-    )
-    try:
-        with guarded.asking() as conn:
-            made = statement_for(latest, conn)
-            rows = conn.execute(made.sql, made.values).fetchall()
-    except CtxdbError:
-        return None
-    for (ended_at,) in rows:
-        return day_and_time(ended_at) or None
-    return None
 
 
 def _truncated_bytes(limit: ByteLimit) -> str:
