@@ -239,7 +239,9 @@ def test_a_long_prompt_of_a_standup_is_cut_between_words() -> None:
     with lab() as one:
         world.write(one.root)
         one.sync()
-        harbours = "Please rename every harbour in the list, Please rename every harbour in the list,"
+        harbours = (
+            "Please rename every harbour in the list, Please rename every harbour in the list,"
+        )
         lines = [f"- {harbours} Please rename…", f"- {'x' * 99}…"]
         assert answer(one.db, "standup", "asked") == [("\n".join(lines),)]
         assert answer(one.db, "session_changes", "prompts") == [(lines[1],)]
