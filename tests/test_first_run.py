@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import subprocess
@@ -11,15 +12,16 @@ from pathlib import Path
 import pytest
 
 from ctxdb.cli import COMMANDS, GUESSED
+from ctxdb.output import note
 from world import Done, line, run_ctxdb
 
 MAIN = "from ctxdb.cli.main import main; main()"
 
 
-def on_terminal(*words: str) -> str:
-    """What a command prints on a terminal of 100 columns."""
+def on_terminal(*words: str, columns: int = 100) -> str:
+    """What a command prints on a terminal."""
     parent, child = pty.openpty()
-    environ = os.environ | {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "xterm"}
+    environ = os.environ | {"COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "xterm"}
     process = subprocess.Popen(
         [sys.executable, "-c", MAIN, *words], stdin=child, stdout=child, stderr=child, env=environ
     )
@@ -48,6 +50,37 @@ def test_without_transcripts_plain_ctxdb_shows_the_demo(home: Path) -> None:
     assert "Try these" in shown
     assert (home / ".local/share/ctxdb/demo/demo.db").exists()
     assert not (home / ".local/share/ctxdb/ctxdb.db").exists()
+
+
+def test_on_a_narrow_terminal_no_word_is_cut(home: Path) -> None:
+    shown = on_terminal(columns=80)
+    *_, last, why = shown.splitlines()
+    assert last.endswith("/demo.db serve")
+    assert why == "    the same in your browser"
+    shown = on_terminal("sync", columns=80)
+    assert "Note: the database keeps what it has read, even after Claude Code" in shown
+    assert all(len(one) <= 80 or str(home) in one for one in shown.splitlines())
+
+
+def test_notes_are_cut_between_words_and_quoted_commands_are_not() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "30")
+        patch.setattr(sys, "stderr", Terminal())
+        patch.setattr(sys, "stdout", Terminal())
+        note("Unit   the disk is full; `ctxdb archive status` shows what takes the room: 12 MB")
+        note("  ctxdb --db /a/very/long/path/of/a.db query standup")
+        assert isinstance(sys.stderr, Terminal)
+        assert sys.stderr.getvalue().splitlines() == [
+            "Unit   the disk is full;",
+            "       `ctxdb archive status`",
+            "       shows what takes the",
+            "       room: 12 MB",
+            "  ctxdb --db /a/very/long/path/of/a.db query standup",
+        ]
 
 
 def test_with_transcripts_plain_ctxdb_reads_them_and_shows_their_days(home: Path) -> None:

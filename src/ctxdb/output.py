@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from ctxdb.escape import printable
+from ctxdb.escape import printable, width
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -71,7 +71,8 @@ def note(text: str) -> None:
     """Print a line that is not data. If the terminal is gone, the line is lost."""
     sys.stdout.flush()
     try:
-        sys.stderr.write(printable(text) + "\n")
+        for line in _fitted(printable(text), sys.stderr):
+            sys.stderr.write(line + "\n")
         sys.stderr.flush()
     except BrokenPipeError:
         raise
@@ -88,8 +89,45 @@ def print_result(result: Result, *, as_json: bool) -> None:
         # does not escape DEL.
         say(json.dumps(result.as_dict(), indent=2).replace("\x7f", "\\u007f"))
         return
-    for line in result.lines():
-        say(printable(line))
+    for text in result.lines():
+        for line in _fitted(printable(text), sys.stdout):
+            say(line)
+
+
+def _fitted(text: str, stream: TextIO) -> list[str]:
+    """Return a line as lines that fit on the terminal, cut between words.
+
+    What is in backquotes stays on one line, to be copied. So does a command. After a name and
+    several spaces all lines begin where the first does.
+    """
+    room = columns_of(stream) if stream.isatty() else None
+    if room is None or width(text) <= room:
+        return [text]
+    import re
+
+    if re.match(r"  \S*(python\S* -m )?ctxdb ", text):
+        return [text]
+    labels = re.match(r" *(?:\S+ {2,})*(?:→ )?", text)
+    margin = labels.end() if labels and labels.end() <= room // 2 else 0
+    lines = [text[:margin]]
+    for n, word in enumerate(re.findall(r"(?:`[^`]*`|[^\s`])+|`", text[margin:])):
+        longer = f"{lines[-1]} {word}" if n else f"{lines[-1]}{word}"
+        if n and width(longer) > room:
+            lines.append(" " * margin + word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def columns_of(stream: TextIO) -> int | None:
+    """How many columns a stream has: COLUMNS, or those of its terminal; None for a pipe."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
 
 
 def terminal_columns() -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 from ctxdb.cli.declare import Context
 from ctxdb.config import Config, load
 from ctxdb.formatting import moment
-from ctxdb.output import note, painter_for, say
+from ctxdb.output import note, painter_for, say, terminal_columns
 
 PLOT_DAYS = 14  # that are drawn: the last ones, or the newest that have data
 PROJECTS = 5
@@ -83,9 +83,14 @@ def show_database(db_path: Path, *, is_default: bool) -> None:
         program += f" --db {shlex.quote(str(db_path))}"
     is_recent = datetime.now(newest.tzinfo) - newest < RECENT
     to_try = (STANDUP if is_recent else LAST_PROMPTS, *TO_TRY)
-    room = max(len(command) for command, _ in to_try)
+    longest = max(len(command) for command, _ in to_try)
+    widest = len(program) + longest + max(len(why) for _, why in to_try) + len("     ")
     for command, why in to_try:
-        say(f"  {program} {command:{room}}  {paint('dim', why)}")
+        if widest <= terminal_columns():
+            say(f"  {program} {command:{longest}}  {paint('dim', why)}")
+        else:
+            say(f"  {program} {command}")
+            say(f"    {paint('dim', why)}")
 
 
 def _has_transcripts(config: Config) -> bool:

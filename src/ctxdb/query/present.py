@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ctxdb.errors import CtxdbError, UsageError
-from ctxdb.output import ByteLimit, note, say
+from ctxdb.output import ByteLimit, columns_of, note, say
 from ctxdb.query.execute import execute
 from ctxdb.query.guard import Guarded, limit_memory
 from ctxdb.query.resolve import meant
@@ -198,17 +198,9 @@ def page() -> Page:
     """Return what standard output is: a terminal of some width, or a pipe."""
     from ctxdb.query.table import Page
 
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
-        width: int | None = int(columns)
-    else:
-        try:
-            width = os.get_terminal_size(sys.stdout.fileno()).columns or None
-        except (OSError, ValueError):
-            width = None
     is_colored = (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
         and os.environ.get("TERM", "dumb") != "dumb"
     )
-    return Page(width, is_colored)
+    return Page(columns_of(sys.stdout), is_colored)
