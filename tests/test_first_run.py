@@ -62,6 +62,20 @@ def test_on_a_narrow_terminal_no_word_is_cut(home: Path) -> None:
     assert all(len(one) <= 80 or str(home) in one for one in shown.splitlines())
 
 
+def test_hits_of_a_search_are_cut_between_words(home: Path) -> None:
+    folder = home / ".claude/projects/-home-me-boat"
+    folder.mkdir(parents=True)
+    (folder / f"{'1' * 8}-1111-4111-8111-{'1' * 12}.jsonl").write_bytes(
+        line(0, "Caulk the wooden boat before the winter " * 9, cwd="/home/me/boat")
+    )
+    shown = on_terminal("search", "winter", columns=64)
+    hits = [one for one in shown.splitlines() if one.startswith("    ")]
+    assert len(hits) > 1
+    assert all(len(one) <= 64 for one in hits)
+    known = {"Caulk", "the", "wooden", "boat", "before", "winter"}
+    assert {word.strip("…") for one in hits for word in one.split()} <= known
+
+
 def test_notes_are_cut_between_words_and_quoted_commands_are_not() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -168,7 +168,8 @@ def _print(
     if format_ == "text":
         from ctxdb.output import painter_for
 
-        for line in text_lines(sessions, painter_for(sys.stdout), columns):
+        is_terminal = sys.stdout.isatty()
+        for line in text_lines(sessions, painter_for(sys.stdout), columns, fits=is_terminal):
             say(line)
         return
     if format_ == "json":

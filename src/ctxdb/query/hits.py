@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctxdb.escape import one_line, printable
+from ctxdb.escape import one_line, printable, width
 from ctxdb.formatting import day_and_time
 from ctxdb.query.field_names import names_and_values
-from ctxdb.query.snippets import Snippet, beginning, snippet
+from ctxdb.query.snippets import Piece, Snippet, beginning, snippet
 from ctxdb.session.captions import MARKS, resume_command, shell_word, short_line
 from ctxdb.session.find import short_id
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ctxdb.output import Painter
     from ctxdb.query.search import Found, Group, Hit
     from ctxdb.query.search_words import Word
 
 SNIPPET_CHARS = 160
+MARGIN = "    "  # before a snippet
 COLUMNS = (
     "session_id",
     "title",
@@ -176,8 +177,13 @@ def _around(
 # -- for people ------------------------------------------------------------------------------------
 
 
-def text_lines(sessions: list[ShownSession], ink: Painter, columns: int) -> Iterator[str]:
-    """Return the lines for people: sessions with their hits, and commands that show more."""
+def text_lines(
+    sessions: list[ShownSession], ink: Painter, columns: int, *, fits: bool = False
+) -> Iterator[str]:
+    """Return the lines for people: sessions with their hits, and commands that show more.
+
+    With `fits`, a snippet is cut between words into lines that fit.
+    """
     for nth, session in enumerate(sessions):
         if nth:
             yield ""
@@ -186,16 +192,34 @@ def text_lines(sessions: list[ShownSession], ink: Painter, columns: int) -> Iter
         yield f"{ink('bold', title)}  {ink('dim', facts)}"
         for shown in session.hits:
             yield f"  {_label(shown.hit, ink)}  {ink('dim', shown.show)}"
-            yield "    " + "".join(
-                ink("found", printable(piece.text)) if piece.is_match else printable(piece.text)
-                for piece in shown.snippet.pieces
-            )
+            room = columns - len(MARGIN) if fits else None
+            for line in _snippet_lines(shown.snippet.pieces, ink, room):
+                yield MARGIN + line
         if session.more:
             yield ink(
                 "dim", f"  and {session.more} more here: --session {shell_word(session.short)}"
             )
         gone = ink("dim", "its transcript is deleted, it cannot be resumed")
         yield f"  {ink('green', session.resume) if session.resume else gone}"
+
+
+def _snippet_lines(pieces: Iterable[Piece], ink: Painter, room: int | None) -> Iterator[str]:
+    line, used = "", 0
+    words: list[list[Piece]] = [[]]  # a word may be of several pieces
+    for piece in pieces:
+        first, *others = printable(piece.text).split(" ")
+        words[-1].append(piece._replace(text=first))
+        words += [[piece._replace(text=word)] for word in others]
+    for nth, word in enumerate(words):
+        needed = sum(width(part.text) for part in word)
+        if nth and room is not None and used + 1 + needed > room:
+            yield line
+            line, used = "", 0
+        elif nth:
+            line, used = f"{line} ", used + 1
+        used += needed
+        line += "".join(ink("found", one.text) if one.is_match else one.text for one in word)
+    yield line
 
 
 def _day(timestamp: str | None) -> str:
