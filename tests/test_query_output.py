@@ -227,6 +227,24 @@ def test_a_small_column_takes_the_room_that_a_large_one_could_not_use() -> None:
     assert made.left_out == ["large", "turn_id"]
 
 
+def test_a_chart_of_days_draws_what_is_counted_by_day() -> None:
+    rows = [("2026-10-03", 3, 40), ("2026-10-02", 1, 10)]
+    assert draw(["day", "sessions", "turns"], rows, 60)[0] == "sessions by day"
+
+
+def test_a_column_without_values_is_no_axis() -> None:
+    rows = [(9.5, None, "make all"), (3.5, None, "make test")]
+    lines = draw(["seconds", "tool_seconds", "target"], rows, 60)
+    assert lines[0] == "seconds by target"
+
+
+def test_costs_that_rows_share_are_not_added_up() -> None:
+    names = ["timestamp", "sha", "cost_usd"]
+    rows = [("2026-10-03T09:00:00.000Z", "a1", 5.0), ("2026-10-02T09:00:00.000Z", "b2", 5.0)]
+    assert draw(names, rows, 60)[0] == "cost_usd by day"
+    assert draw(names, rows, 60, rows_share_requests=True)[0] == "rows by day"
+
+
 def test_long_texts_share_the_width_evenly() -> None:
     words = "pytest -q tests/test_a.py " * 9
     made = lay_out(["command", "fixed_by"], [(words, words)] * 2, Page(120))

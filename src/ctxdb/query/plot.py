@@ -53,6 +53,7 @@ class _Column(NamedTuple):
     name: str
     kind: ColumnKind
     values: Sequence[object]
+    is_moment: bool = False  # a time, of which the day or hour is drawn: a row is one thing then
 
     @property
     def has_numbers(self) -> bool:
@@ -73,8 +74,13 @@ def draw(
     rows: Sequence[Row],
     page_width: int | None,
     displays: Sequence[Display] | None = None,
+    *,
+    rows_share_requests: bool = False,
 ) -> list[str]:
-    """Return the lines of a chart; without `displays` the names say how to show each column."""
+    """Return the lines of a chart; without `displays` the names say how to show each column.
+
+    With `rows_share_requests`, costs and tokens of what happened on one day are not added up.
+    """
     if not rows:
         raise UsageError("nothing to plot: the answer has no rows")
     displays = displays or [display_by_name(name) for name in names]
@@ -86,7 +92,7 @@ def draw(
     by_name = {column.name.lower(): column for column in columns}
     if "weekday" in by_name and "hour" in by_name:
         return _week_map(by_name.pop("weekday"), by_name.pop("hour"), [*by_name.values()], room)
-    axis, value = _axes([_by_day(column) for column in columns])
+    axis, value = _axes([_by_day(column) for column in columns], shares=rows_share_requests)
     numbers = [_as_number(number) for number in value.values]
     sums: dict[str, float] = {}
     rows_of: dict[str, int] = {}  # with a value
@@ -117,25 +123,27 @@ def _by_day(column: _Column) -> _Column:
     days = {time[:10] for time in times if time}
     if len(days) == 1:
         return _Column(
-            f"hour of {next(iter(days))}", "text", [f"{time[11:13]}:00" for time in times]
+            f"hour of {next(iter(days))}", "text", [f"{time[11:13]}:00" for time in times], True
         )
-    return _Column("day", "text", [time[:10] or None for time in times])
+    return _Column("day", "text", [time[:10] or None for time in times], True)
 
 
 def _as_number(value: object) -> float:
     return value if isinstance(value, int | float) else 0
 
 
-def _axes(columns: Sequence[_Column]) -> tuple[_Column, _Column]:
+def _axes(columns: Sequence[_Column], *, shares: bool) -> tuple[_Column, _Column]:
     """Return the column of the labels and the column of the values."""
-    axis = next((column for column in columns if not column.is_numeric), None)
+    labels = (column for column in columns if not column.is_numeric)
+    axis = next((one for one in labels if any(value is not None for value in one.values)), None)
     if axis is None:
         axis, *_ = columns
     numeric = [column for column in columns if column.is_numeric and column is not axis]
     measures = [column for column in numeric if column.is_measure]
-    if axis.name.startswith(("day", "hour")) and len(columns) > CHOSEN_COLUMNS:
+    if axis.is_moment and len(columns) > CHOSEN_COLUMNS:
         # One row for each thing that happened: what else it has in numbers is no sum of days.
-        measures = [column for column in measures if column.kind in ("money", "tokens")]
+        kinds = () if shares else ("money", "tokens")
+        measures = [column for column in measures if column.kind in kinds]
     if len(columns) <= CHOSEN_COLUMNS and numeric:  # these were asked for
         measures = measures or numeric
     if not measures:

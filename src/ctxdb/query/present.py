@@ -167,7 +167,10 @@ def _plot(answer: Answer) -> None:
     rows = list(answer.rows)
     if not rows:
         return
-    for line in draw(answer.columns, rows, page().width, answer.displays):
+    shares = answer.left_out.is_shared
+    for line in draw(
+        answer.columns, rows, page().width, answer.displays, rows_share_requests=shares
+    ):
         say(line)
 
 

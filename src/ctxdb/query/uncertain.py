@@ -28,14 +28,14 @@ class LeftOut:
     def __init__(self, columns: Sequence[str] = (), *, is_shared: bool = False) -> None:
         self._positions = {name: columns.index(name) for name in LEFT_OUT if name in columns}
         self._counts = dict.fromkeys(LEFT_OUT, 0)
-        self._is_shared = is_shared
+        self.is_shared = is_shared
 
     def add(self, row: Sequence[Any]) -> None:
         """Count one row."""
         for name, position in self._positions.items():
             requests = row[position]
             if isinstance(requests, int):
-                self._counts[name] += bool(requests) if self._is_shared else requests
+                self._counts[name] += bool(requests) if self.is_shared else requests
 
     def in_words(self) -> str | None:
         """Return one line on what the rows leave out, or None if they leave nothing out."""
@@ -44,7 +44,7 @@ class LeftOut:
         if unpriced:
             parts.append(
                 f"{self._requests(unpriced)} of a model without a price"
-                f" {'is' if unpriced == 1 and not self._is_shared else 'are'} not in the cost"
+                f" {'is' if unpriced == 1 and not self.is_shared else 'are'} not in the cost"
                 " (see `ctxdb prices missing`)"
             )
         if not_final:
@@ -55,6 +55,6 @@ class LeftOut:
         return f"Uncertain: {'; '.join(parts)}." if parts else None
 
     def _requests(self, number: int) -> str:
-        if self._is_shared:
+        if self.is_shared:
             return f"requests in {counted(number, 'row')}"
         return counted(number, "request")
