@@ -13,16 +13,18 @@ from typing import NamedTuple
 import pytest
 
 from ctxdb import __version__, mounts
+from ctxdb.archive.archive_file import archive_path
 from ctxdb.claude.versions import NEWEST_TESTED, version_key
 from ctxdb.daemon_health import Health
 from ctxdb.doctor import (
+    archive_checks,
     content_checks,
     daemon_checks,
     database_checks,
     machine_checks,
     place_checks,
 )
-from ctxdb.doctor.checks import CHECKS
+from ctxdb.doctor.checks import CHECKS, examine
 from ctxdb.doctor.finding import NOTE, OK, TODO, Finding, Patient
 from ctxdb.progress import NullProgress
 from ctxdb.settings import DEFAULTS
@@ -243,3 +245,21 @@ def test_every_check_is_on_the_page_of_troubles() -> None:
     }
     assert len(names) > 15
     assert [name for name in sorted(names) if f"`{name}`" not in page] == []
+
+
+def test_what_is_no_database_needs_one_thing_done(read: World) -> None:
+    read.db.write_bytes(b"no database\n" * 500)
+    report = examine(Patient(read.config, NullProgress()))
+    todo = {one.check: one.fix for one in report.findings if one.state == TODO}
+    assert todo["integrity"] == database_checks.REPAIR
+    unchecked = [one for one in report.findings if one.text.startswith("could not be checked")]
+    assert {"values", "unknown_keys"} <= {one.check for one in unchecked}
+    for one in unchecked:
+        assert (one.state, one.text) == (NOTE, "could not be checked: the database is damaged")
+
+
+def test_an_archive_that_is_switched_off_says_how_to_switch_it_on(read: World) -> None:
+    archive_path(read.db).unlink(missing_ok=True)
+    config = read.config._replace(settings={**DEFAULTS, "archive": False}, archive=False)
+    (one,) = archive_checks.check_archive_file(Patient(config, NullProgress()))
+    assert (one.state, one.fix) == (NOTE, "`ctxdb config set archive true` turns it on")

@@ -22,7 +22,8 @@ def check_archive_file(patient: Patient) -> Iterator[Finding]:
             text = f"{path} does not exist: deleted transcripts could not be restored"
             yield Finding("archive", TODO, text, "`ctxdb archive add` makes it")
         else:
-            yield Finding("archive", NOTE, "switched off: deleted transcripts cannot be restored")
+            text = "switched off: deleted transcripts cannot be restored"
+            yield Finding("archive", NOTE, text, "`ctxdb config set archive true` turns it on")
         return
     damage = find_damage(path)
     if damage is not None:

@@ -18,7 +18,7 @@ from ctxdb.doctor.database_checks import (
     check_meanings,
     check_values,
 )
-from ctxdb.doctor.finding import TODO, DoctorReport, Finding, Patient
+from ctxdb.doctor.finding import NOTE, TODO, DoctorReport, Finding, Patient
 from ctxdb.doctor.machine_checks import check_permissions, check_sqlite
 from ctxdb.doctor.place_checks import (
     check_disk_space,
@@ -52,6 +52,14 @@ CHECKS: tuple[Check, ...] = (
     check_sqlite,
 )
 
+# Of checks that fail, if it is not that of the function.
+_OTHER_NAMES: dict[Check, str] = {
+    check_archive_file: "archive",
+    check_file_systems: "file_system",
+    check_unknown: "unknown_keys",
+}
+_NAMES = {check: _OTHER_NAMES.get(check, check.__name__.removeprefix("check_")) for check in CHECKS}
+
 
 def examine(patient: Patient) -> DoctorReport:
     """Run all checks."""
@@ -59,13 +67,18 @@ def examine(patient: Patient) -> DoctorReport:
         raise NoDatabase(patient.path)
     report = DoctorReport(str(patient.path))
     for check in CHECKS:
-        report.findings += _run(check, patient)
+        damage = [one for one in report.findings if (one.check, one.state) == ("integrity", TODO)]
+        report.findings += _run(check, patient, is_damaged=bool(damage))
     return report
 
 
-def _run(check: Check, patient: Patient) -> Iterator[Finding]:
-    name = check.__name__.removeprefix("check_")
+def _run(check: Check, patient: Patient, *, is_damaged: bool) -> Iterator[Finding]:
     try:
         yield from check(patient)
     except (CtxdbError, sqlite3.Error, OSError) as e:
-        yield Finding(name, TODO, f"could not be checked: {' '.join(str(e).split())}")
+        why = f"could not be checked: {' '.join(str(e).split())}"
+        if is_damaged and not isinstance(e, OSError):
+            # The finding before says what to do; the same error of each check says no more.
+            yield Finding(_NAMES[check], NOTE, "could not be checked: the database is damaged")
+        else:
+            yield Finding(_NAMES[check], TODO, why)
