@@ -20,7 +20,7 @@ from ctxdb.ingest import run as ingest
 from ctxdb.privacy.digests import Digest
 from ctxdb.rows import Message
 from ctxdb.rules.replays import BlockSets, blocks_of
-from ctxdb.settle.repeats import Repeats
+from ctxdb.settle.repeats import Repeats, StoredUuids
 from ctxdb.store.keys import LINES, key_of
 from lab import Content, Lab, at_once, lab, must_equal
 from thinning import thinned
@@ -225,7 +225,7 @@ def test_a_merged_entry_is_found_under_the_one_that_stays() -> None:
         one.put(f"p/{SESSION}.jsonl", line(1, at, "a"))
         one.sync()
         with closing(sqlite3.connect(one.db)) as conn:
-            repeats = Repeats(conn)
+            repeats = Repeats(conn, StoredUuids(conn))
             digest = Digest(key_of(conn, LINES))
             message = read_entry(json.loads(line(2, at, "a")), 0, 1, b"", False, digest)
             assert isinstance(message, Message)
