@@ -192,7 +192,9 @@ def read_lines(data: bytes, file: File, parents: dict[Key, str | None]) -> list[
             uuid = as_text(whole.get("uuid"))
             if uuid and "parentUuid" in whole and whole.get("type") not in rules.THREADED:
                 parent = as_text(whole.get("parentUuid"))
-                parents[uuid_key(uuid, as_text(whole.get("sessionId")))] = parent
+                key = uuid_key(uuid, as_text(whole.get("sessionId")))
+                said = [p for p in (parent, parents.get(key)) if p]
+                parents[key] = min(said, default=None)  # if lines differ, the smallest
             if whole.get("type") == "progress":
                 inner = as_dict(whole.get("data"))
                 body, wrapped = as_dict(inner.get("message")), True

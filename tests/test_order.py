@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder import World, fork, text, tool_use
+from builder import Json, World, dumps, fork, text, tool_use
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync as aside
 from ctxdb.ingest import line_reader, workers
@@ -666,3 +666,79 @@ def test_meta_json_counts_also_where_only_lines_name_the_session() -> None:
     recipe: Recipe = [("new", 0, ["agent_beside_meta"])]
     (agent,) = must_not_depend_on_order(*recipe)["agents"]
     assert "'from meta'" in agent
+
+
+# -- one uuid on several lines: Claude Code does not write it ----------------------------------
+
+
+def must_hang_on(expected: dict[str, str | None], *lines: Json) -> None:
+    """The parents of messages by uuid, whatever the order of lines and however they are read."""
+    orders = list(permutations(lines))
+    for order in orders if IN_FULL else orders[:: len(orders) // 6]:
+        data = [dumps(line) + b"\n" for line in order]
+        ways: list[list[Step]] = [
+            [("-p/notes.jsonl", b"".join(data))],
+            [("-p/notes.jsonl", line) for line in data],
+        ]
+        for steps in ways:
+            with lab() as one:
+                grow(one, {}, steps)
+                found = dict(one.rows("SELECT uuid, parent_uuid FROM messages"))
+                assert found == expected, order
+
+
+def said(kind: str, uuid: str, parent: str | None, **more: object) -> Json:
+    line = {"type": kind, "uuid": uuid, "parentUuid": parent, "sessionId": "s", "cwd": "/c"}
+    return {**line, "message": {"role": "user", "content": uuid}, **more}
+
+
+def test_a_message_is_a_parent_even_if_a_skipped_line_has_its_uuid() -> None:
+    top, other = said("user", "a", None), said("user", "x", None)
+    skipped, child = said("brand-new", "x", "a"), said("user", "c", "x")
+    must_hang_on({"a": None, "x": None, "c": "x"}, top, other, skipped, child)
+
+
+def test_a_message_is_a_parent_even_if_the_skipped_line_with_its_uuid_ends_the_chain() -> None:
+    skipped = [said("progress", "y", "x"), said("progress", "x", None)]
+    must_hang_on({"x": None, "c": "x"}, said("user", "x", None), *skipped, said("user", "c", "y"))
+
+
+def test_of_two_skipped_lines_with_one_uuid_the_smaller_parent_counts() -> None:
+    tops = [said("user", "a", None), said("user", "b", None)]
+    skipped = [said("progress", "x", "a"), said("brand-new", "x", "b")]
+    must_hang_on({"a": None, "b": None, "c": "a"}, *tops, *skipped, said("user", "c", "x"))
+
+
+def test_skipped_lines_that_lead_back_to_themselves_lead_nowhere_until_a_message_comes() -> None:
+    skipped = [said("progress", "x", "y"), said("progress", "y", "x")]
+    must_hang_on({"c": None}, *skipped, said("user", "c", "x"))
+    must_hang_on({"c": "y", "y": None}, *skipped, said("user", "c", "x"), said("user", "y", None))
+
+
+def test_a_sidechain_is_named_by_its_root_even_if_the_root_comes_last() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("begin")
+    t.side("look", "one", "two")
+    lines = t.data.splitlines(keepends=True)
+    expected = at_once(world.contents())
+    assert len(expected["agents"]) == 1
+    for order in permutations(lines[1:]):
+        steps = [(t.path, lines[0]), *((f"-p/part-{n}.jsonl", x) for n, x in enumerate(order))]
+        with lab() as one:
+            grow(one, {}, steps)
+            found = one.rows("SELECT agent_id, count(*) FROM messages GROUP BY 1 ORDER BY 1")
+            assert [count for _, count in found] == [1, 3], order
+
+
+def test_a_summary_of_a_line_that_is_no_message_is_of_the_message_above_many() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("begin")
+    for _ in range(3):
+        leaf = t.progress()
+    other = world.session()
+    other.summary("about it", leaf["uuid"])
+    steps = [(t.path, line) for line in t.data.splitlines(keepends=True)]
+    found = must_come_out_equal(world.contents(), [(other.path, other.data), *steps])
+    assert any("'title': 'about it'" in row for row in found["sessions"])

@@ -859,7 +859,21 @@ def test_parents_are_found_through_skipped_lines_events_and_wrappers() -> None:
         Message(uuid="e", said_parent="w"),
     )
     assert [one.parent_uuid for one in found.messages] == [None, "a", "a"]
-    assert dict(found.skipped) == {"b": "a", "c": "a", "w": "a"}
+    assert dict(found.skipped) == {"b": "a", "c": "b", "w": "c"}
+
+
+def test_a_uuid_that_a_message_has_is_not_stepped_over() -> None:
+    found = chunk_of(
+        Event(uuid="b", said_parent="a"), Message(uuid="b"), Message(uuid="c", said_parent="b")
+    )
+    assert found.messages[1].parent_uuid == "b"
+
+
+def test_of_several_parents_of_one_skipped_uuid_the_smallest_counts() -> None:
+    for parents in permutations((None, "a", "b")):
+        steps = [Event(uuid="x", said_parent=parent) for parent in parents]
+        found = chunk_of(*steps, Message(uuid="c", said_parent="x"))
+        assert (found.messages[0].parent_uuid, found.skipped) == ("a", [("x", "a")])
 
 
 def test_a_chunk_needs_stored_rows_for_lines_without_uuid_and_roots_elsewhere() -> None:

@@ -42,8 +42,8 @@ _FROM_FILES = (
     "  AND f.id IN (SELECT id FROM gone_files WHERE comes_back))"
 )
 _DELETIONS = (
-    # Lines that are no messages name their parents: chains that end at a message that goes, or at
-    # a copy whose uuid no other file has.
+    # Lines that are no messages name their parents: chains that end at a message that goes, at a
+    # copy whose uuid no other file has, or nowhere, in a line that goes.
     (
         "WITH RECURSIVE chain(uuid) AS (SELECT uuid FROM gone_messages WHERE uuid IS NOT NULL"
         " UNION SELECT c.uuid FROM gone_files f CROSS JOIN message_copies c"
@@ -51,10 +51,10 @@ _DELETIONS = (
         "  AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.uuid = c.uuid)"
         "  AND NOT EXISTS (SELECT 1 FROM message_copies o WHERE o.uuid = c.uuid"
         "   AND o.source_file_id NOT IN (SELECT id FROM gone_files))"
+        " UNION SELECT uuid FROM gone_skips"
         " UNION SELECT s.uuid FROM chain c JOIN _skipped_parents s ON s.ancestor = c.uuid)"
         " DELETE FROM _skipped_parents WHERE uuid IN (SELECT uuid FROM chain)"
     ),
-    "DELETE FROM _skipped_parents WHERE uuid IN (SELECT uuid FROM gone_skips)",
     f"DELETE FROM files_touched WHERE {_OF_TOOLS}",
     f"DELETE FROM files_touched WHERE {_OF_MESSAGES}",
     f"DELETE FROM files_touched WHERE {_OF_SESSIONS} AND operation = 'snapshot'",
@@ -127,7 +127,7 @@ def name_what_goes(
 
 
 def _skips(conn: sqlite3.Connection, files: Sequence[SourceFile]) -> list[str]:
-    """Skipped lines without an ancestor: nothing stored says which file they were in.
+    """Skipped lines without a parent: nothing stored says which file they were in.
 
     If a file is gone, all of them go. A message that names one later has no parent then either.
     """

@@ -28,6 +28,7 @@ from ctxdb.settle.repeated_call_ids import pair_again
 from ctxdb.settle.repeated_calls import choose_first
 from ctxdb.settle.repeats import Repeats, StoredUuids
 from ctxdb.settle.session_titles import named_by_agents
+from ctxdb.settle.sidechains import name_again
 from ctxdb.settle.touched import Touched
 from ctxdb.settle.turn_starts import TurnStarts
 from ctxdb.settle.turn_times import settle_times
@@ -61,8 +62,8 @@ class Batch:
         # Ids are counted on from what is stored, so this is part of the transaction.
         self.messages = StoredMessages(conn, self.touched)
         self.starts = TurnStarts(conn, self.touched)
-        self.parents = Parents(conn)
         self.read_again = lambda *place: reread(conn, *place)
+        self.parents = Parents(conn, self.read_again)
         self.copies = Copies(conn, self.touched, self.replace, self.read_again)
 
     def let_go(self) -> None:
@@ -116,7 +117,7 @@ class Batch:
         self.copies.settle()
         came = {message.uuid for message in messages if message.uuid is not None}
         self.named = came.union(self.parents.skipped, events.leaves)
-        self._finish(self.parents.waiting_for(came))
+        self._finish(self.parents.waiting_for(came), came)
         moved = self.touched.renumber if self.touched.turns_of_files else set()
         self.touched.changed |= snapshots.give_turns(self.conn, came, self.touched.snapshots, moved)
         stamp(self.conn, self._changed(chunks))
@@ -144,7 +145,7 @@ class Batch:
         """Derive again what `touched` names, after rows were removed. The caller commits."""
         sessions.know_projects(self.conn, self.touched.sessions)
         self.copies.settle()
-        self._finish([])
+        self._finish([], set())
         stamp(self.conn, self._changed([]))
 
     def _find_repeats(
@@ -288,16 +289,17 @@ class Batch:
             session_files.see(self.conn, [row], self.touched)
             session_files.recount_file(self.conn, message.session_id, message.source_file_id)
 
-    def _finish(self, found: list[tuple[int, str]]) -> None:
+    def _finish(self, found: list[tuple[int, str]], came: set[str]) -> None:
         """Derive again what the batch has touched, from the lines up to the sessions.
 
-        `found` are messages whose parent has come.
+        `found` are messages whose parent has come, `came` the uuids of the batch's messages.
         """
         conn, touched, stored = self.conn, self.touched, self.messages
         filled = [message for message in stored.filled if message.id not in self.copies.merged]
-        touched.changed.update(first_column(look_up(conn, [row for row, _ in found], _OF_MESSAGES)))
         self.copies.rename_parents()
-        self.parents.write(filled, stored.replaced, found)
+        hung = self.parents.write(filled, stored.replaced, found, came)
+        touched.changed.update(first_column(look_up(conn, hung, _OF_MESSAGES)))
+        name_again(conn, filled, hung, self.read_again, self.replace)
         turns.find_again(conn, touched)
         settle_caveats(conn, touched)
         pair_again(conn, stored.calls, touched)

@@ -17,7 +17,7 @@ from ctxdb.rows import Event, Message, Skip, SourceFile
 from ctxdb.rules.calls import give_back
 from ctxdb.rules.derive import Derived, LineKey, derive, unpack_derived
 from ctxdb.rules.owners import owner_flags
-from ctxdb.rules.parent_chain import Chain, name_sidechains
+from ctxdb.rules.parent_chain import Chain, first_parent, name_sidechains
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -61,7 +61,7 @@ class Chunk:
     session_id: str | None = None  # of the file: by its name, else the first that a line names
     messages: list[Message] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    skipped: list[tuple[str, str | None]] = field(default_factory=list)  # uuid, ancestor
+    skipped: list[tuple[str, str | None]] = field(default_factory=list)  # uuid, parent
     derived: Derived = field(default_factory=Derived)
     needs_stored_rows: bool = False  # a line's agent or key cannot be told without the database
     masked: list[Place] = field(default_factory=list)  # secrets, by their bytes in the file
@@ -157,7 +157,7 @@ def fill_chunk(
     records = list(records)
     if session_id is None:
         session_id = next((r.said_session for r in records if r.said_session is not None), None)
-    parents: dict[str, str | None] = {}
+    steps: list[tuple[str, str | None]] = []  # of lines that are no messages: uuid, parent
     for record in records:
         if type(record) is Message:
             if record.agent_id is None and not record.is_wrapped:
@@ -166,32 +166,44 @@ def fill_chunk(
             chunk.messages.append(record)
             record.id = len(chunk.messages)
             if record.wrapper is not None:
-                uuid, parent = record.wrapper
-                parents[uuid] = parent
+                steps.append(record.wrapper)
         elif type(record) is Event:
             chunk.events.append(record)
             if record.uuid:
-                parents[record.uuid] = record.said_parent
+                steps.append((record.uuid, record.said_parent))
         elif type(record) is Skip:
             if record.uuid:
-                parents[record.uuid] = record.said_parent
+                steps.append((record.uuid, record.said_parent))
             if record.note is not None:
                 reason = f"{record.reason},{record.note}" if record.note else record.reason
                 chunk.counts[record.line_type, record.version, "skipped", reason] += 1
     chunk.belong_to(session_id)
-    chain = Chain(parents.items())
-    if parents:
-        for message in chunk.messages:
-            message.parent_uuid = chain.ancestor(message.said_parent)
-        chunk.skipped = [(uuid, chain.ancestor(uuid)) for uuid in parents]
-    else:
-        for message in chunk.messages:
-            message.parent_uuid = message.said_parent
+    _step_over(chunk, steps)
     unnamed: list[Message] = []
     if any(one.is_sidechain and one.agent_id is None for one in chunk.messages):
         unnamed = name_sidechains(chunk.messages, _not_here)
     chunk.needs_stored_rows = bool(unnamed) or any(one.uuid is None for one in chunk.messages)
     chunk.derive()
+
+
+def _step_over(chunk: Chunk, steps: list[tuple[str, str | None]]) -> None:
+    """Find the parents of messages, as far as the lines of this chunk say."""
+    parents = dict(steps)
+    if len(parents) < len(steps):
+        parents = {}
+        for uuid, parent in steps:
+            parents[uuid] = first_parent(parents.get(uuid), parent)
+    chunk.skipped = list(parents.items())
+    if not parents:
+        for message in chunk.messages:
+            message.parent_uuid = message.said_parent
+        return
+    for message in chunk.messages:
+        if message.uuid in parents:
+            del parents[message.uuid]
+    chain = Chain(parents.items())
+    for message in chunk.messages:
+        message.parent_uuid = chain.ancestor(message.said_parent)
 
 
 def _not_here(uuid: str) -> str | None:

@@ -3,6 +3,13 @@
 In versions 2.1.11 to 2.1.63 messages hang on progress lines, which are not stored. Later versions
 may make them hang on entries of a type that is not known yet, which are events. So the chain of
 such lines is remembered, and parent_uuid always names the nearest ancestor that is a message.
+
+What a uuid means follows from the set of lines alone:
+
+1. If any line is a message with that uuid, it means that message, whatever other lines have it.
+2. Otherwise it is stepped over, to the parent that its line says. Of several lines with this uuid
+   that say different parents, the smallest counts (`first_parent`).
+3. If no line has it, there is no parent, until a line comes.
 """
 
 from __future__ import annotations
@@ -17,6 +24,13 @@ if TYPE_CHECKING:
     from ctxdb.rows import Message
 
 MAX_STEPS = 100_000  # a loop in damaged data must end
+
+
+def first_parent(one: str | None, other: str | None) -> str | None:
+    """Which parent counts if two lines with one uuid say different ones: the smallest."""
+    if one is None or other is None:
+        return one or other
+    return min(one, other)
 
 
 class Chain:

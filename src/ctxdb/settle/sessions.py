@@ -122,8 +122,18 @@ _LEAF = (
     "  (SELECT m.session_id FROM messages m WHERE m.uuid = s.leaf_uuid),"
     "  (SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
     "   WHERE c.uuid = s.leaf_uuid),"
-    "  (SELECT m.session_id FROM _skipped_parents p JOIN messages m ON m.uuid = p.ancestor"
-    "   WHERE p.uuid = s.leaf_uuid)) AS now FROM"
+    # A line that is no message: the nearest message above it (rules/parent_chain.py).
+    "  (WITH RECURSIVE above(uuid, steps) AS ("
+    "    SELECT p.ancestor, 1 FROM _skipped_parents p WHERE p.uuid = s.leaf_uuid"
+    "    UNION SELECT p.ancestor, a.steps + 1 FROM above a JOIN _skipped_parents p"
+    "     ON p.uuid = a.uuid WHERE a.steps < 10000"  # a loop in damaged data must end
+    "      AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.uuid = a.uuid)"
+    "      AND NOT EXISTS (SELECT 1 FROM message_copies c WHERE c.uuid = a.uuid))"
+    "   SELECT coalesce("
+    "     (SELECT m.session_id FROM messages m WHERE m.uuid = a.uuid),"
+    "     (SELECT m.session_id FROM message_copies c JOIN messages m ON m.id = c.message_id"
+    "      WHERE c.uuid = a.uuid))"
+    "   FROM above a ORDER BY a.steps DESC LIMIT 1)) AS now FROM"
 )
 _ALL = f"{_LEAF} _summaries s WHERE now IS NOT s.leaf_session"
 _UNKNOWN = f"{_LEAF} _summaries s WHERE s.leaf_session IS NULL AND now IS NOT NULL"
@@ -131,7 +141,10 @@ _NAMED = (
     f"{_LEAF} j CROSS JOIN _summaries s ON s.leaf_uuid = j.value"
     " WHERE s.leaf_session IS NULL AND now IS NOT NULL"
 )
-_BELOW = "SELECT p.uuid FROM j CROSS JOIN _skipped_parents p ON p.ancestor = j.value"
+_BELOW = (
+    ", below(uuid) AS (SELECT value FROM j UNION SELECT p.uuid FROM below b"
+    "  CROSS JOIN _skipped_parents p ON p.ancestor = b.uuid) SELECT uuid FROM below"
+)
 
 
 def settle_summaries(
@@ -146,7 +159,7 @@ def settle_summaries(
     if everything or came is None:
         found = conn.execute(_ALL if everything else _UNKNOWN).fetchall()
     else:
-        named = {*came, *first_column(look_up(conn, came, _BELOW))}
+        named = set(first_column(look_up(conn, came, _BELOW)))
         found = list(look_up(conn, named, _NAMED))
     for event_id, before, now in found:
         conn.execute("UPDATE _summaries SET leaf_session = ? WHERE event_id = ?", (now, event_id))
