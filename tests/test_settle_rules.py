@@ -62,6 +62,24 @@ def test_r2_requests_that_two_chunks_give_one_key_are_one() -> None:
     assert told(world, "SELECT request_key, output_tokens, lines FROM usage") == [("a|b|c", 9, 2)]
 
 
+def test_r18_a_request_that_is_there_without_its_lines_is_summed_up_when_they_come() -> None:
+    """So it is after a merge of rows whose transcripts are nowhere."""
+    world = World()
+    answer(world.session(), "m", tokens=used(1, 9), message="a", request="b")
+    with lab() as one:
+        one.sync()
+        with closing(sqlite3.connect(one.db)) as conn, conn:
+            conn.execute(
+                "INSERT INTO usage (request_key, model, output_tokens, input_tokens,"
+                " cache_write_5m_tokens, cache_write_1h_tokens, cache_read_tokens, prompt_tokens,"
+                " output_is_final, is_sidechain, lines)"
+                " VALUES ('a|b', 'm', 5, 1, 0, 0, 0, 1, 1, 0, 1)"
+            )
+        world.write(one.root)
+        one.sync()
+        assert one.rows("SELECT request_key, output_tokens FROM usage") == [("a|b", 9)]
+
+
 def test_r8_the_nearest_name_that_has_a_price_is_taken() -> None:
     world = World()
     answer(world.session(), "us.anthropic.claude-x-1-20260101", tokens=used(1, 0))
@@ -131,6 +149,15 @@ def test_replayed_lines_are_copies_and_answers_of_other_api_messages_are_not() -
     found = told(world, "SELECT type, count(*) FROM messages GROUP BY 1 ORDER BY 1")
     assert found == [("assistant", 2), ("user", 2)]
     assert told(world, "SELECT count(*) FROM message_copies") == [(2,)]
+
+
+def test_turns_that_come_later_are_counted_on() -> None:
+    world = World()
+    t = world.session()
+    for words in ("one", "two", "three"):
+        t.prompt(words)
+    found = told(world, "SELECT ordinal, prompt FROM turns ORDER BY 1")
+    assert found == [(1, "one"), (2, "two"), (3, "three")]
 
 
 def test_the_owner_is_the_line_without_forked_from() -> None:
