@@ -19,7 +19,7 @@ SOURCE = Path(ctxdb.__file__).parent
 LAYERS = (
     ("__init__", "errors"),
     ("assets", "settings", "escape", "formatting", "memory", "mounts", "columns", "elsewhere"),
-    ("config", "settings_file"),
+    ("config", "settings_file", "page_gaps"),
     ("rows", "side_rows"),
     ("row_transport",),
     ("lock", "output", "render"),

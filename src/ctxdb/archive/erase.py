@@ -25,6 +25,7 @@ from ctxdb.archive.read import ArchiveReader, Generation, generations
 from ctxdb.archive.sources import HISTORY
 from ctxdb.archive.stars import forget_stars, keep_stars_in
 from ctxdb.errors import DamagedBytes
+from ctxdb.page_gaps import clear_gaps
 
 
 @dataclass(slots=True)
@@ -153,8 +154,8 @@ def _insert_block(
     )
 
 
-def clear_free_pages(conn: sqlite3.Connection) -> bool:
-    """Give free pages back, and empty the log; False while a reader needs it."""
+def clear_free_pages(conn: sqlite3.Connection) -> str | None:
+    """Give free pages back, empty the log, clear what is unused; returns why it cannot be done."""
     conn.execute("PRAGMA incremental_vacuum").fetchall()
     busy, _, _ = conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return not busy
+    return "another program is reading it" if busy else clear_gaps(conn)

@@ -20,6 +20,7 @@ from ctxdb.archive.archive_file import archive_path, as_archive_error, open_arch
 from ctxdb.backup.folder import NEW, private_file
 from ctxdb.errors import ArchiveError
 from ctxdb.lock import refuse_unsafe
+from ctxdb.page_gaps import clear_gaps
 
 if TYPE_CHECKING:
     from ctxdb.progress import Progress
@@ -54,6 +55,9 @@ def copy_archive(db_path: Path, target: Path, progress: Progress) -> Copied | No
         if _is_copy_of(source, target, copied):
             with _connected(source, target) as conn:
                 _update(conn, copied, progress)
+                why = clear_gaps(conn) if copied.dropped else None
+                if why is not None:
+                    raise ArchiveError(f"{target}: what was dropped is not erased: {why}")
         else:
             aside = target.with_name(target.name + NEW)
             aside.unlink(missing_ok=True)

@@ -26,7 +26,7 @@ from ctxdb.errors import ArchiveError, DamagedBytes
 from ctxdb.ingest.gate import HistoryGate
 from ctxdb.lock import is_alive
 from ctxdb.store.connection import write_transaction
-from ctxdb.store.erase_pages import READ, empty_log, erase_pages, overwrite_removed
+from ctxdb.store.erase_pages import empty_log, erase_pages, overwrite_removed
 from ctxdb.store.tombstones import SESSION, SLUG, Tombstones
 
 WAIT_SECONDS = 10.0  # for readers of the database and of the archive
@@ -104,8 +104,9 @@ def _erase_archive(db_path: Path, conn: sqlite3.Connection, done: Erasure) -> No
     try:
         with closing(open_archive(db_path, wait=WAIT_SECONDS)) as archive:
             erased = erase_files(archive, _is_gone(archive, gate), gate.line_filter)
-            if not clear_free_pages(archive):
-                done.waits_for.append(f"{path}: {READ}")
+            why = clear_free_pages(archive)
+            if why is not None:
+                done.waits_for.append(f"{path}: {why}")
     except (sqlite3.Error, ArchiveError) as e:
         done.waits_for.append(f"{path}: {e}")
         return

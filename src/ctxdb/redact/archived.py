@@ -68,7 +68,7 @@ def mask_archive(
             done.files = len(found)
             done.secrets = sum(len(one.places) for one in found.values())
             if found:
-                done.is_erased = clear_free_pages(archive)
+                done.is_erased = clear_free_pages(archive) is None
     except sqlite3.Error as e:
         raise as_archive_error(archive_path(db_path), e) from e
     return done

@@ -1,16 +1,18 @@
 """Erase from the database what was removed or masked in its rows: no old text stays in any page.
 
-SQLite leaves old text in pages that it no longer uses, the full text keeps the words of removed
-rows until its segments are merged, and the log keeps what is not checkpointed. `note_unerased`
-belongs into the transaction that removes something; `erase_pages` follows it. If the process is
-killed between the two, or another program reads the database all the time, the next sync finishes.
-What forgotten sessions leave in other files is erased by ingest/erase_forgotten.py.
+SQLite leaves old text in pages that it no longer uses, and in unused parts of others
+(page_gaps.py). The full text keeps the words of removed rows until its segments are merged, and the
+log keeps what is not checkpointed. `note_unerased` belongs into the transaction that removes
+something; `erase_pages` follows it. If the process is killed between the two, or another program
+reads the database all the time, the next sync finishes. What forgotten sessions leave in other
+files is erased by ingest/erase_forgotten.py.
 """
 
 from __future__ import annotations
 
 import sqlite3
 
+from ctxdb.page_gaps import clear_gaps
 from ctxdb.store.connection import write_transaction
 from ctxdb.store.schema import CLEAN
 
@@ -57,6 +59,9 @@ def erase_pages(conn: sqlite3.Connection, wait: float = WAIT_SECONDS) -> str | N
             _overwrite_free_pages(conn)
     if not empty_log(conn, wait):
         return READ
+    why = clear_gaps(conn)
+    if why is not None:
+        return why
     with write_transaction(conn):
         conn.execute("DELETE FROM _meta WHERE key = ?", (_KEY,))
     return None if empty_log(conn, wait) else READ
