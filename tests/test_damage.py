@@ -202,6 +202,28 @@ def test_case_81_what_exists_nowhere_else_is_carried_over_from_what_can_be_read(
     world.settled([*range(40), *range(50, 60)])
 
 
+@pytest.mark.parametrize("garbled", ["\ufffd\x05c34", "0c34e1b2-3be1-4c1b-9d5e-77a1c0b2d3e4"])
+def test_case_81_a_damaged_session_id_makes_no_session(ill: Ill, garbled: str) -> None:
+    """Nothing is kept as stored because of it: all bytes are there."""
+    with closing(sqlite3.connect(ill.db)) as conn:
+        (of_message, message) = conn.execute("SELECT session_id, min(id) FROM messages").fetchone()
+        conn.execute("UPDATE messages SET session_id = ? WHERE id = ?", (garbled, message))
+        if not garbled.isprintable():  # a session alone, without rows
+            conn.execute(
+                "UPDATE sessions SET id = ? WHERE id = ?", (f"{garbled}{of_message}", of_message)
+            )
+        conn.commit()
+    damage(ill.db, "index: noise")
+    report = rebuild(Config(ill.db, (str(ill.root),), archive=True), NullProgress())
+    assert report.damage is not None
+    assert report.carried_sessions == 0
+    must_equal(prepared_content(), content(ill.db))
+    said = "\n".join(report.lines())
+    assert "damaged" in said
+    assert "edited" not in said
+    assert "by hand" not in said
+
+
 @pytest.mark.parametrize("is_schema_gone", [True, False])
 def test_case_81_it_is_told_if_what_was_forgotten_cannot_be_read(
     ill: Ill, is_schema_gone: bool

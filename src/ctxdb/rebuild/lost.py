@@ -14,6 +14,10 @@ _LOST_MESSAGES = (
     "SELECT m.uuid, b.line_hash FROM messages m LEFT JOIN _message_lines b ON b.message_id = m.id"
     " WHERE m.source_file_id = ? AND m.byte_length < 0"
 )
+_FILES_OF_ROWS = (
+    "SELECT source_file_id FROM messages WHERE session_id = ?1"
+    " UNION SELECT source_file_id FROM events WHERE session_id = ?1"
+)
 _LOST_EVENTS = (
     "SELECT b.line_hash FROM events e JOIN _event_lines b ON b.event_id = e.id"
     " WHERE e.source_file_id = ? AND e.byte_length < 0"
@@ -41,12 +45,12 @@ def files_gone(old: sqlite3.Connection, db_path: Path) -> set[Node]:
 
 def not_derived(old: sqlite3.Connection, new: sqlite3.Connection, carried: set[int]) -> set[Node]:
     """What the old database has, and the new one has not been able to derive."""
-    offsets = 'SELECT id, machine, path, "offset" FROM source_files'
-    read = {(machine, path): offset for _, machine, path, offset in new.execute(offsets)}
-    found: set[Node] = set()
-    for file_id, machine, path, offset in old.execute(offsets):
-        if file_id not in carried and read.get((machine, path), 0) < offset:
-            found.add(("file", file_id))
+    again = _read_again(old, new)
+    found: set[Node] = {
+        ("file", file_id)
+        for (file_id,) in old.execute('SELECT id FROM source_files WHERE "offset" > 0')
+        if file_id not in carried and file_id not in again
+    }
     rewritten = old.execute(
         "SELECT source_file_id FROM _file_marks WHERE generation > 0"
     ).fetchall()
@@ -83,7 +87,11 @@ def _lost_lines(old: sqlite3.Connection, new: sqlite3.Connection, file_id: int) 
 
 
 def sessions_without_files(old: sqlite3.Connection, new: sqlite3.Connection) -> set[Node]:
-    """Sessions of which no file is known, as in what was read of a damaged database."""
+    """Sessions of which no file is known, as in what was read of a damaged database.
+
+    The id of a session can be damaged, too. A session is none if all files of its rows could be
+    read again: they do not name it. Nor is it one if it has no rows, and an id that nobody writes.
+    """
     present = {session for (session,) in new.execute("SELECT id FROM sessions")}
     known = {
         session
@@ -91,8 +99,30 @@ def sessions_without_files(old: sqlite3.Connection, new: sqlite3.Connection) -> 
             "SELECT session_id FROM _session_files UNION SELECT session_id FROM source_files"
         )
     }
-    return {
-        ("session", session)
+    missing = [
+        session
         for (session,) in old.execute("SELECT id FROM sessions")
         if session is not None and session not in present and session not in known
+    ]
+    again = _read_again(old, new) if missing else set()
+    found: set[Node] = set()
+    for session in missing:
+        files = {file_id for (file_id,) in old.execute(_FILES_OF_ROWS, (session,))}
+        if not files <= again or (not files and _is_legible(session)):
+            found.add(("session", session))
+    return found
+
+
+def _read_again(old: sqlite3.Connection, new: sqlite3.Connection) -> set[int]:
+    """The files that the new database has read as far as the old one had."""
+    offsets = 'SELECT id, machine, path, "offset" FROM source_files'
+    read = {(machine, path): offset for _, machine, path, offset in new.execute(offsets)}
+    return {
+        file_id
+        for file_id, machine, path, offset in old.execute(offsets)
+        if read.get((machine, path), 0) >= offset
     }
+
+
+def _is_legible(session: object) -> bool:
+    return isinstance(session, str) and session.isprintable() and "\ufffd" not in session

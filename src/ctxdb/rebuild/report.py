@@ -94,18 +94,21 @@ class RebuildReport:
 
     def _reasons(self) -> Iterator[str]:
         changes = self.changes
-        is_other = self.meanings_before != self.meanings_after
+        is_ill = self.damage is not None
+        is_other = self.meanings_before != self.meanings_after and not is_ill
         if changes.total("new"):
             yield "new: from lines that the old database had not read."
         if back := changes.total("back"):
             why = (
                 "this version of ctxdb derives them from lines that were read before"
                 if is_other
-                else "they had been deleted by hand, and their lines are still there"
+                else f"they had been {'lost' if is_ill else 'deleted by hand'},"
+                " and their lines are still there"
             )
             yield f"back: {counted(back, 'row')}: {why}."
         if changes.total("gone"):
             yield "gone: no line says them."
         if changes.total("changed"):
-            why = "this version reads them differently" if is_other else "they had been edited"
+            done = "damaged" if is_ill else "edited"
+            why = "this version reads them differently" if is_other else f"they had been {done}"
             yield f"changed: {why}, or follow from rows that differ."
