@@ -50,7 +50,9 @@ def files_of_session(
         if generation is None or file.generation <= generation:
             chosen[file.path] = file
     if generation is not None and not any(f.generation == generation for f in chosen.values()):
-        raise ArchiveError(f"session {session_id} has no generation {generation} in the archive")
+        newest = max((f.generation for f in chosen.values()), default=0)
+        why = f"session {session_id} has no generation {generation} in the archive"
+        raise ArchiveError(f"{why}; the newest is {newest}" if newest else why)
     return [*chosen.values()]
 
 

@@ -91,15 +91,17 @@ def forget(
         why = "name --session, --project, --before or --match"
         raise UsageError(f"what should be forgotten? {why}")
     choice = _choose(config, session, project, before, match, with_copies=with_copies)
+    files = _sources_of(config, choice) if sources and (dry_run or not yes) else []
     if not as_json or not (yes or dry_run):
         _show(choice)
+        _show_files(files)
     if dry_run or not choice.sessions:
         if as_json:
-            _print_choice(choice)
+            _print_choice(choice, files)
         elif choice.sessions:
             note(f"{counted(len(choice.sessions), 'session')} would be forgotten.")
         return 0
-    if not yes and not _is_confirmed(choice, sources=sources):
+    if not yes and not _is_confirmed(choice, files, sources=sources):
         note("Nothing was forgotten.")
         return 1
     return _forget(config, choice, sources=sources, as_json=as_json)
@@ -168,23 +170,47 @@ def _show(choice: Choice) -> None:
         )
 
 
-def _print_choice(choice: Choice) -> None:
+def _sources_of(config: Config, choice: Choice) -> list[str]:
+    from ctxdb.forget.run import sources_of
+    from ctxdb.store.connection import open_reader
+
+    with closing(open_reader(config.db_path)) as conn:
+        return sources_of(conn, choice.ids)
+
+
+def _show_files(files: list[str]) -> None:
+    """What --sources deletes."""
+    for path in files[:MOST_SHOWN]:
+        note(f"to delete: {path}")
+    if len(files) > MOST_SHOWN:
+        note(f"and {counted(len(files) - MOST_SHOWN, 'more file')}")
+
+
+def _print_choice(choice: Choice, files: list[str]) -> None:
     import json
 
     found = {
         "sessions": [one._asdict() for one in choice.sessions],
         "copies": [one._asdict() for one in choice.holders],
+        "sources": files,
     }
     say(json.dumps(found, indent=2))
 
 
-def _is_confirmed(choice: Choice, *, sources: bool) -> bool:
+def _is_confirmed(choice: Choice, files: list[str], *, sources: bool) -> bool:
     if not sys.stdin.isatty():
         raise UsageError("this cannot be undone; give --yes if there is no terminal to ask on")
-    more = ", and delete the transcripts" if sources else ""
-    sys.stderr.write(f"Forget {counted(len(choice.sessions), 'session')} for good{more}? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    more = f", and delete {counted(len(files), 'file')} of Claude Code" if sources else ""
+    answer = ""
+    try:
+        question = f"Forget {counted(len(choice.sessions), 'session')} for good{more}? [y/N] "
+        sys.stderr.write(question)
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
+    finally:
+        if not answer.endswith("\n"):  # Ctrl-C or Ctrl-D: the cursor is still behind the question
+            sys.stderr.write("\n")
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _forget(config: Config, choice: Choice, *, sources: bool, as_json: bool) -> int:

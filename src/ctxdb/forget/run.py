@@ -74,7 +74,10 @@ class Forgotten:
             f" {', '.join(beside)}"
         )
         if done.read_again:
-            yield f"{counted(done.read_again, 'transcript')} of linked sessions were read again."
+            were = "was" if done.read_again == 1 else "were"
+            yield (
+                f"{counted(done.read_again, 'transcript')} of linked sessions {were} read again."
+            )
         for path in self.deleted_sources:
             yield f"deleted {path}"
         for path in self.backups:
@@ -131,9 +134,32 @@ def _files_of(conn: sqlite3.Connection, sessions: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def sources_of(conn: sqlite3.Connection, sessions: Sequence[str]) -> list[str]:
+    """The files of Claude Code that are deleted with these sessions, if that is asked for."""
+    files = _files_of(conn, sessions)
+    found = [one for path in files for one in (path, meta_path(path)) if os.path.lexists(one)]
+    for folder in _folders_of(files, sessions):
+        for top, _, names in os.walk(folder):
+            found += (os.path.join(top, name) for name in names)
+    return list(dict.fromkeys(found))
+
+
+def _folders_of(files: Sequence[str], sessions: Sequence[str]) -> list[str]:
+    """The folders that are named after the sessions."""
+    folders: set[str] = set()
+    for path in files:
+        folder = os.path.dirname(path)
+        while os.path.basename(folder):
+            if os.path.basename(folder) in sessions:
+                folders.add(folder)
+            folder = os.path.dirname(folder)
+        for session_id in sessions:
+            folders.add(os.path.join(os.path.dirname(path), session_id))
+    return sorted(folders)
+
+
 def _delete_sources(files: Sequence[str], sessions: Sequence[str], done: Forgotten) -> None:
     """Delete the files of the sessions, and the folders that are named after them."""
-    folders: set[str] = set()
     for path in files:
         for one in (path, meta_path(path)):
             try:
@@ -143,14 +169,7 @@ def _delete_sources(files: Sequence[str], sessions: Sequence[str], done: Forgott
                 continue
             except OSError as e:
                 done.problems.append(f"{one}: not deleted: {e.strerror}")
-        folder = os.path.dirname(path)
-        while os.path.basename(folder):
-            if os.path.basename(folder) in sessions:
-                folders.add(folder)
-            folder = os.path.dirname(folder)
-        for session_id in sessions:
-            folders.add(os.path.join(os.path.dirname(path), session_id))
-    for folder in sorted(folders):
+    for folder in _folders_of(files, sessions):
         _delete_folder(folder, done)
 
 
