@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 
 from ctxdb.forget.linked import linked_with
 from ctxdb.store.connection import open_reader
+from builder import World
 from demo_db import demo_folder
 from forget_lab import forget, must_be_as_never_read, sessions_of
 from lab import Lab, lab
 from real_corpus import CORPUS, HAS_CORPUS
 from stories import Recipe, build, recipes
+from test_snapshots import snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,6 +54,21 @@ def test_forgetting_a_session_equals_never_having_read_it(recipe: Recipe, choice
 
 def test_a_project_loses_the_name_that_a_forgotten_session_gave_it() -> None:
     check_recipe([("copy", 0, ["glued"]), ("fork", 0, ["worktree"])], 1)
+
+
+def test_a_snapshot_has_no_turn_when_the_session_of_its_message_is_forgotten() -> None:
+    world = World()
+    old = world.session(version="2.1.250")
+    line = old.prompt("one")
+    other = world.session(version="2.1.250")
+    snapshot(other, line["uuid"], world.now(), a=(1, "aa@v1"))
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        turns = "SELECT session_id, turn_id IS NULL FROM files_touched"
+        assert one.rows(turns) == [(other.session, 0)]
+        must_forget(one, [old.session])
+        assert one.rows(turns) == [(other.session, 1)]
 
 
 def test_lines_without_a_row_go_with_a_session_of_copies_under_other_uuids() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ctxdb.rows import SourceFile
 from ctxdb.settle import requests
+from ctxdb.settle.snapshots import give_turns
 from ctxdb.store.changes import stamp
 from ctxdb.store.lookup import first_column
 
@@ -106,7 +107,15 @@ _TEMPORARY = {
     "gone_files": "id INTEGER PRIMARY KEY, comes_back INTEGER",
     "gone_sessions": "id TEXT PRIMARY KEY",
     "gone_skips": "uuid TEXT PRIMARY KEY",
+    "loose_snapshots": "session_id TEXT PRIMARY KEY",
 }
+# A snapshot can name a message of another session, and has the turn of that.
+_LOOSEN_SNAPSHOTS = (
+    "INSERT OR IGNORE INTO loose_snapshots SELECT f.session_id FROM gone_turns g"
+    " CROSS JOIN files_touched f ON f.turn_id = g.id WHERE f.operation = 'snapshot'",
+    "UPDATE files_touched SET turn_id = NULL"
+    " WHERE operation = 'snapshot' AND turn_id IN (SELECT id FROM gone_turns)",
+)
 
 
 def name_what_goes(
@@ -157,7 +166,7 @@ def delete_rows(conn: sqlite3.Connection) -> set[int]:
         "SELECT DISTINCT l.request_key FROM gone_messages g"
         " CROSS JOIN _usage_lines l ON l.message_id = g.id"
     ).fetchall()
-    for statement in _DELETIONS:
+    for statement in (*_LOOSEN_SNAPSHOTS, *_DELETIONS):
         conn.execute(statement)
     stamp(conn, requests.recompute(conn, set(first_column(keys))))
     conn.execute(
@@ -176,6 +185,13 @@ def orphan_children(conn: sqlite3.Connection) -> None:
         )
         stamp(conn, first_column(changed.fetchall()))
         conn.execute("INSERT OR REPLACE INTO _orphans VALUES (?, ?)", (message_id, uuid))
+
+
+def settle_loose_snapshots(conn: sqlite3.Connection) -> None:
+    """Snapshots whose turn is gone get the turn of another line with that message, if any."""
+    sessions = set(first_column(conn.execute("SELECT session_id FROM loose_snapshots")))
+    give_turns(conn, (), sessions, set())
+    stamp(conn, sessions)
 
 
 def forget_names(conn: sqlite3.Connection) -> None:

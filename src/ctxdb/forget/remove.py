@@ -24,6 +24,7 @@ from ctxdb.forget.delete_rows import (
     forget_names,
     name_what_goes,
     orphan_children,
+    settle_loose_snapshots,
 )
 from ctxdb.forget.linked import Linked, linked_with
 from ctxdb.forget.move import move_to_kept_files, pass_on, settle_kept_files
@@ -357,6 +358,7 @@ class _Removal:
         problems = self.removed.problems
         read_outputs(conn, outputs, self.now, problems, Reading(), may_read=False)
         orphan_children(conn)
+        settle_loose_snapshots(conn)
         refresh_todos(conn, staying)
         refresh_plans(conn, staying)
         refresh_history(conn, staying)
