@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctxdb.daemon_health import log_path
+from ctxdb.daemon_health import log_path, refuse_frozen
 from ctxdb.lock import lock_of_daemon, wanted_path
 from live_lab import Live, has, own_line, session, transcript, until
 from private_lab import found_in
@@ -43,11 +43,23 @@ def test_a_daemon_lends_the_database_to_forget_and_goes_on(live: World) -> None:
     assert live.verify().ok
 
 
+def test_case_84_forget_does_not_wait_for_a_frozen_daemon(live: World) -> None:
+    with Live(live) as daemon:
+        has(live, 4)
+        with daemon.stopped():
+            until(lambda: daemon.health().is_suspended)
+            done = live.cli("forget", "--session", session(1), "--yes")
+        assert done.returncode == 3, done
+        assert "is frozen" in done.stderr
+        assert "kill -CONT" in done.stderr
+        assert live.cli("forget", "--session", session(1), "--yes").returncode == 0
+
+
 def test_a_process_that_died_with_the_lock_does_not_hold_a_daemon_up(live: World) -> None:
     wanted_path(live.db).write_text("999999999")
     with Live(live):
         has(live, 4)
-        with lock_of_daemon(live.db):
+        with lock_of_daemon(live.db, refuse_frozen):
             assert int(wanted_path(live.db).read_text()) == os.getpid()
         append(transcript(live, 1), own_line(1, 3))
         has(live, 5)

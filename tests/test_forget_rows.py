@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builder import World
 from ctxdb.forget.linked import linked_with
 from ctxdb.store.connection import open_reader
-from builder import World
 from demo_db import demo_folder
 from forget_lab import forget, must_be_as_never_read, sessions_of
 from lab import Lab, lab

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ctxdb.errors import FrozenDaemon
 from ctxdb.formatting import day_and_time
 from ctxdb.lock import current_writer
 
@@ -219,6 +220,13 @@ def running(db_path: Path) -> Health | None:
     if found.process_started and started and started != found.process_started:
         return None
     return found
+
+
+def refuse_frozen(db_path: Path) -> None:
+    """Raise FrozenDaemon if the daemon is there but does nothing."""
+    daemon = running(db_path)
+    if daemon is not None and daemon.is_frozen:
+        raise FrozenDaemon(db_path, daemon.pid, daemon.frozen_text)
 
 
 def process_started(pid: int) -> int:

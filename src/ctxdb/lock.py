@@ -23,7 +23,7 @@ from ctxdb.errors import CtxdbError, LockHeld, NotOurDatabase, UnsafeDatabase
 from ctxdb.mounts import shared_file_system_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -158,10 +158,11 @@ WAKE_SIGNAL = signal.SIGURG  # wakes a daemon; a process that does not know it i
 
 
 @contextmanager
-def lock_of_daemon(db_path: Path) -> Iterator[WriterLock]:
+def lock_of_daemon(db_path: Path, check: Callable[[Path], None]) -> Iterator[WriterLock]:
     """Hold the writer lock; a daemon that has it gives it up meanwhile, and goes on afterwards.
 
     The daemon looks for a file beside the database that names the process which wants the lock.
+    `check` is called while it has not given it up; it raises if the daemon never will.
     """
     lock = WriterLock(db_path)
     wanted = wanted_path(db_path)
@@ -176,6 +177,7 @@ def lock_of_daemon(db_path: Path) -> Iterator[WriterLock]:
                 if time.monotonic() > give_up or not (e.is_daemon or e.pid is None):
                     raise
                 if e.pid is not None:
+                    check(db_path)
                     _ask_for(wanted, e.pid)
             time.sleep(0.05)
         try:

@@ -214,6 +214,7 @@ def _is_confirmed(choice: Choice, files: list[str], *, sources: bool) -> bool:
 
 
 def _forget(config: Config, choice: Choice, *, sources: bool, as_json: bool) -> int:
+    from ctxdb.daemon_health import refuse_frozen
     from ctxdb.forget.run import forget as forget_sessions
     from ctxdb.ingest.plan import utc_now
     from ctxdb.lock import lock_of_daemon
@@ -221,7 +222,7 @@ def _forget(config: Config, choice: Choice, *, sources: bool, as_json: bool) -> 
 
     progress = progress_on(sys.stderr)
     try:
-        with lock_of_daemon(config.db_path), naming_damage(config.db_path):
+        with lock_of_daemon(config.db_path, refuse_frozen), naming_damage(config.db_path):
             done = forget_sessions(config.db_path, choice.ids, utc_now(), progress, sources=sources)
     finally:
         progress.finish()
@@ -254,12 +255,16 @@ def _list(config: Config, *, as_json: bool) -> int:
 
 
 def _undo(config: Config, short_id: str, *, as_json: bool) -> int:
+    from ctxdb.daemon_health import refuse_frozen
     from ctxdb.forget.run import undo
     from ctxdb.lock import lock_of_daemon
     from ctxdb.store.connection import open_writer
     from ctxdb.store.schema import prepare
 
-    with lock_of_daemon(config.db_path), closing(open_writer(config.db_path)) as conn:
+    with (
+        lock_of_daemon(config.db_path, refuse_frozen),
+        closing(open_writer(config.db_path)) as conn,
+    ):
         prepare(conn, config.db_path)
         undo(conn, short_id)
     if as_json:

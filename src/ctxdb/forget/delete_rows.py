@@ -111,10 +111,14 @@ _TEMPORARY = {
 }
 # A snapshot can name a message of another session, and has the turn of that.
 _LOOSEN_SNAPSHOTS = (
-    "INSERT OR IGNORE INTO loose_snapshots SELECT f.session_id FROM gone_turns g"
-    " CROSS JOIN files_touched f ON f.turn_id = g.id WHERE f.operation = 'snapshot'",
-    "UPDATE files_touched SET turn_id = NULL"
-    " WHERE operation = 'snapshot' AND turn_id IN (SELECT id FROM gone_turns)",
+    (
+        "INSERT OR IGNORE INTO loose_snapshots SELECT f.session_id FROM gone_turns g"
+        " CROSS JOIN files_touched f ON f.turn_id = g.id WHERE f.operation = 'snapshot'"
+    ),
+    (
+        "UPDATE files_touched SET turn_id = NULL"
+        " WHERE operation = 'snapshot' AND turn_id IN (SELECT id FROM gone_turns)"
+    ),
 )
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript
-from ctxdb.errors import ArchiveError, CtxdbError, FrozenDaemon, LockHeld
+from ctxdb.errors import ArchiveError, CtxdbError, LockHeld
 from ctxdb.files.walk import scan
 from ctxdb.ingest.erase_forgotten import erase_forgotten, is_unfinished
 from ctxdb.ingest.first_sync import build, remove_unfinished
@@ -194,7 +194,9 @@ def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[Writ
         except LockHeld as held:
             if say is None:
                 if held.is_daemon:
-                    _refuse_frozen(config.db_path)
+                    from ctxdb.daemon_health import refuse_frozen
+
+                    refuse_frozen(config.db_path)
                 raise
             is_kept = _is_kept(config) if held.is_daemon else False
             if is_kept:
@@ -207,15 +209,6 @@ def _writing(config: Config, say: Callable[[str], None] | None) -> Iterator[Writ
         yield lock
     finally:
         lock.release()
-
-
-def _refuse_frozen(db_path: Path) -> None:
-    """Raise FrozenDaemon if the daemon is there but does nothing."""
-    from ctxdb.daemon_health import running
-
-    daemon = running(db_path)
-    if daemon is not None and daemon.is_frozen:
-        raise FrozenDaemon(db_path, daemon.pid, daemon.frozen_text)
 
 
 def _is_kept(config: Config) -> bool | None:
