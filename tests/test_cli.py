@@ -283,7 +283,7 @@ def sqlite_error(code: int, kind: type[sqlite3.Error] = sqlite3.OperationalError
         (NewerSchema("/x.db", ["0009_new"]), 1, "unknown migration 0009_new"),
         (OSError(errno.ENOSPC, "No space left on device", "/x.db"), 1, "/x.db: No space left"),
         (OSError(errno.EIO, "Input/output error"), 1, "Input/output error"),
-        (sqlite_error(13), 1, "SQLite: database or disk is full"),
+        (sqlite_error(13), 1, "database or disk is full; free some space, then try again"),
         (sqlite_error(10 | 3 << 8), 1, "SQLite: database or disk is full"),
         (sqlite_error(11, sqlite3.DatabaseError), 1, "SQLite: database or disk is full"),
     ],

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ctxdb.archive import add
 from ctxdb.archive.archive_file import open_archive
 from ctxdb.archive.check import check_archive
 from ctxdb.archive.read import ArchiveReader, generations
 from ctxdb.archive.restore import files_of_session, place_below, restore
 from ctxdb.config import Config
 from ctxdb.errors import ArchiveError
+from ctxdb.ingest import archiving
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
 from kill_lab import EVERY_20TH, Saved, failures, kills
@@ -187,6 +191,28 @@ ctxdb archive status --json > {tmp_path}/after.json
     assert found["after"]["bytes"] == world.main.stat().st_size
     assert found["after"]["bytes_not_archived"] == 0
     assert found["verify"]["ok"] is True
+
+
+def test_case_97_files_that_were_read_at_one_time_are_all_archived_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync reads many files at one time: some of them are archived when the disk is full."""
+    for n in range(7):
+        world.append(line(n), world.file(f"-work-moon/{n}.jsonl"))
+    monkeypatch.setattr(archiving, "FILES_AT_ONCE", 2)
+    calls: list[int] = []
+
+    def add_files(*words: Any, **more: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 4:
+            raise sqlite3.OperationalError("database or disk is full")
+        return add.add_files(*words, **more)
+
+    monkeypatch.setattr(archiving, "add_files", add_files)
+    read(world)
+    assert 0 < len(archived(world)) < 7
+    read(world)  # finds nothing new
+    assert archived(world) == sources(world)
 
 
 def test_case_98_a_restore_onto_a_full_disk_leaves_nothing(three: World, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WRONG_USAGE = 2
 PIPE_CLOSED = 141  # not 1, which means a failure, or in verify a difference
+SQLITE_FULL = 13  # so that sqlite3 need not be imported
 COMPLETION = "_CTXDB_COMPLETE"  # set when a shell asks for completions
 
 
@@ -60,7 +61,8 @@ def main(run: Callable[[], int] | None = None) -> NoReturn:
         if (reason := explain(e, sys.argv[1:])) is not None:
             fail(str(reason), reason.exit_code, error_code(reason))
         if is_of_the_machine(e):
-            fail(f"SQLite: {e}")
+            is_full = getattr(e, "sqlite_errorcode", 0) & 0xFF == SQLITE_FULL
+            fail(f"SQLite: {e}{'; free some space, then try again' if is_full else ''}")
         raise
     finally:
         _drop_unwritten(streams)

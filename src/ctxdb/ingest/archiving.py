@@ -106,11 +106,18 @@ def _archive_since(
         sources = _searched(_sources(some, roots, gate), reading)
         part = add_files(archive, sources, now, most_bytes=left)
         added.add(part)
-        last = max(file.read_at or "" for file in some)
+        last = _all_read_up_to(some, files[start + FILES_AT_ONCE :])
         if part.is_complete and last > since:
             since = last
             archive.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_READ_UP_TO, last))
     return added
+
+
+def _all_read_up_to(done: list[_ReadFile], left: list[_ReadFile]) -> str:
+    """The last time of which no file is left: a sync reads many files at one time."""
+    following = left[0].read_at or "" if left else None
+    times = [file.read_at or "" for file in done]
+    return max((at for at in times if following is None or at < following), default="")
 
 
 def is_behind(db_path: Path, conn: sqlite3.Connection) -> bool:
