@@ -115,7 +115,8 @@ def test_a_forgotten_session_stays_out_whatever_comes_later(private: Home) -> No
 
 def test_a_rebuild_keeps_it_out(private: Home) -> None:
     private.must("forget", "--session", PRIVATE, "--yes")
-    rebuild(config(private), NullProgress())
+    report = rebuild(config(private), NullProgress())
+    assert [one.table for one in report.changes.tables if one.differs] == []
     must_be_gone(private)
 
 
@@ -146,10 +147,12 @@ def test_a_reader_holds_up_the_erasing_and_the_next_sync_finishes_it(private: Ho
         assert "Removed, not yet erased" in done.stdout
         assert "Traceback" not in done.stderr
         assert "not yet erased" in private.must("forget", "--list").stdout
+        assert "old text is not yet erased" in private.must("status").stdout
     assert private.sessions() == [OTHER]
     read(private)
     must_be_gone(private)
     assert "not yet erased" not in private.must("forget", "--list").stdout
+    assert "not yet erased" not in private.must("status").stdout
 
 
 def test_sources_are_deleted_only_if_asked_for(private: Home) -> None:

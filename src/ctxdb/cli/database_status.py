@@ -248,6 +248,9 @@ def _read_tables(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
     if conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_masked'").fetchone():
         (status.secrets_masked,) = conn.execute("SELECT count(*) FROM _masked").fetchone()
     status.unerased = is_unerased(conn)
+    if conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_forgotten'").fetchone():
+        sql = "SELECT EXISTS (SELECT 1 FROM _forgotten WHERE erased_at IS NULL)"
+        status.unerased |= bool(conn.execute(sql).fetchone()[0])
     status.repaired = dict(
         conn.execute(
             f"SELECT e.reason, count(*) FROM ingest_errors e WHERE NOT {is_bad} GROUP BY 1"
