@@ -176,6 +176,17 @@ def test_case_81_rebuild_repairs_a_damaged_database(ill: Ill, kind: str) -> None
     must_be_repaired(ill, kind)
 
 
+@pytest.mark.parametrize("kind", ["header: noise", "schema: zeros", "table: noise"])
+def test_case_81_the_command_that_every_message_names_repairs_it(ill: Ill, kind: str) -> None:
+    damage(ill.db, kind)
+    done = ill.run("verify", "--root", ill.root)
+    assert "`ctxdb rebuild` repairs it" in done.stderr
+    done = ill.run("rebuild", "--root", ill.root)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done
+    must_equal(prepared_content(), content(ill.db))
+    assert ill.run("verify", "--root", ill.root).returncode == 0
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("kind", KINDS)
 def test_case_81_rebuild_repairs_every_kind_of_damage(ill: Ill, kind: str) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ctxdb.archive.opening import archived_sizes
-from ctxdb.errors import CtxdbError, OldDatabase
+from ctxdb.errors import CtxdbError, DamagedDatabase, OldDatabase
 from ctxdb.files.identity import mark_of, open_regular
 from ctxdb.files.walk import store_path
 from ctxdb.ingest.first_sync import put_in_place, remove_unfinished, unfinished
@@ -50,7 +50,7 @@ def find_old(path: Path) -> list[OldSource] | None:
     """The sources of a database that an earlier version has made; None when it is no such one."""
     if not path.is_file() or not path.stat().st_size or says_it_is_not_old(path):
         return None
-    with suppress(sqlite3.Error), closing(open_old(path)) as conn:
+    with suppress(sqlite3.Error, DamagedDatabase), closing(open_old(path)) as conn:
         if is_old(conn):
             sql = 'SELECT path, path_bytes, "offset", mark, root FROM source_files'
             if conn.execute("SELECT 1 FROM sqlite_master WHERE name = '_file_marks'").fetchone():
