@@ -20,7 +20,8 @@ from ctxdb.ingest import run as ingest
 from ctxdb.privacy.digests import Digest
 from ctxdb.rows import Message
 from ctxdb.rules.replays import BlockSets, blocks_of
-from ctxdb.settle.repeats import Repeats, StoredUuids
+from ctxdb.settle.repeats import Repeats
+from ctxdb.settle.stored_uuids import StoredUuids
 from ctxdb.store.keys import LINES, key_of
 from lab import Content, Lab, at_once, lab, must_equal
 from thinning import thinned

@@ -26,9 +26,10 @@ from ctxdb.settle.parents import Parents
 from ctxdb.settle.pull_requests import refresh_pull_requests
 from ctxdb.settle.repeated_call_ids import pair_again
 from ctxdb.settle.repeated_calls import choose_first
-from ctxdb.settle.repeats import Repeats, StoredUuids
+from ctxdb.settle.repeats import Repeats
 from ctxdb.settle.session_titles import named_by_agents
 from ctxdb.settle.sidechains import name_again
+from ctxdb.settle.stored_uuids import StoredUuids
 from ctxdb.settle.touched import Touched
 from ctxdb.settle.turn_starts import TurnStarts
 from ctxdb.settle.turn_times import settle_times
@@ -63,7 +64,7 @@ class Batch:
         self.messages = StoredMessages(conn, self.touched)
         self.starts = TurnStarts(conn, self.touched)
         self.read_again = lambda *place: reread(conn, *place)
-        self.parents = Parents(conn, self.read_again)
+        self.parents = Parents(conn, self.uuids, self.read_again)
         self.copies = Copies(conn, self.touched, self.replace, self.read_again)
 
     def let_go(self) -> None:

@@ -13,6 +13,7 @@ from ctxdb.privacy.json_bytes import Place, joined
 from ctxdb.rows import Message, Record, SourceFile
 from ctxdb.rules.chunk import Chunk, Stat, fill_chunk
 from ctxdb.settle.parents import Parents
+from ctxdb.settle.stored_uuids import StoredUuids
 from ctxdb.store.insert import load
 from ctxdb.store.masked_places import add_places, load_places
 from ctxdb.store.tombstones import Tombstones
@@ -93,7 +94,7 @@ def reread(
     fill_chunk(chunk, wanted, file.session_id, file.agent_id)
     chunk.pass_on(Tombstones(conn).is_forgotten)
     if chunk.needs_stored_rows:
-        Parents(conn).name_sidechains(chunk.messages)
+        Parents(conn, StoredUuids(conn)).name_sidechains(chunk.messages)
     for message in chunk.messages:
         message.source_file_id = file_id
         return message

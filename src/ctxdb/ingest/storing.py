@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from ctxdb.errors import CtxdbError
 from ctxdb.ingest.batch import Batch
 from ctxdb.ingest.reread import reread
-from ctxdb.settle.repeats import StoredUuids
 from ctxdb.settle.sessions import settle_summaries
+from ctxdb.settle.stored_uuids import StoredUuids
 from ctxdb.store import source_files
 from ctxdb.store.connection import commit, write_transaction
 from ctxdb.store.source_files import OffsetMoved

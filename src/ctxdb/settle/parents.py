@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ctxdb.rows import Message
+    from ctxdb.settle.stored_uuids import StoredUuids
 
 _ENTRY = (
     "SELECT uuid FROM messages WHERE uuid = ?1"
@@ -31,6 +32,7 @@ _AGENT = (
     "  JOIN messages m ON m.id = c.message_id WHERE c.uuid = ?1 ORDER BY m.uuid) LIMIT 1"
 )
 _STORED_STEPS = "SELECT p.uuid, p.ancestor FROM j CROSS JOIN _skipped_parents p ON p.uuid = j.value"
+_SKIPPED_AMONG = "SELECT p.uuid FROM j CROSS JOIN _skipped_parents p ON p.uuid = j.value"
 _MESSAGES_AMONG = (
     "SELECT m.uuid FROM j CROSS JOIN messages m ON m.uuid = j.value"
     " UNION SELECT c.uuid FROM j CROSS JOIN message_copies c ON c.uuid = j.value"
@@ -50,9 +52,11 @@ class Parents:
     def __init__(
         self,
         conn: sqlite3.Connection,
+        uuids: StoredUuids,
         reread: Callable[[int, int, int], Message | None] | None = None,
     ) -> None:
         self.conn = conn
+        self.uuids = uuids
         self.reread = reread  # reads a line again: (source_file_id, byte_start, byte_length)
         self.skipped: dict[str, str | None] = {}
         self.said: dict[str, set[str | None]] = {}  # other parents that were said for a uuid
@@ -200,10 +204,13 @@ class Parents:
                 [(self.skipped[uuid], uuid) for uuid in self.said],
             )
         contested = {*self.said, *(came & self.skipped.keys())}
-        contested.update(first_column(look_up(self.conn, self.skipped, _MESSAGES_AMONG)))
-        if self.conn.execute("SELECT 1 FROM _skipped_parents LIMIT 1").fetchone() is not None:
-            others = came.difference(self.skipped)
-            contested.update(uuid for uuid, _ in look_up(self.conn, others, _STORED_STEPS))
+        for among, uuids in (
+            (_MESSAGES_AMONG, self.uuids.messages.possible(self.skipped)),
+            (_SKIPPED_AMONG, self.uuids.skipped.possible(came.difference(self.skipped))),
+        ):
+            if uuids:
+                contested.update(first_column(look_up(self.conn, uuids, among)))
+        self.uuids.skipped.add(self.skipped)
         return contested
 
     def _settle_below(self, contested: set[str], last: dict[int, Message]) -> set[int]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
 
 from ctxdb.rows import Message
 from ctxdb.rules.owners import entry_key, is_uuid, line_key
 from ctxdb.rules.replays import SeenReplays, thread_of
 from ctxdb.settle.stored_replays import StoredReplays
+from ctxdb.settle.stored_uuids import StoredUuids
 from ctxdb.store.lookup import look_up
 
-MOST_UUIDS = 400_000  # of which hashes are kept: they take 30 MB
 Said = tuple[str | None, ...]
 
 
@@ -40,27 +39,6 @@ def _are_all_new(messages: list[Message], said: list[Said | None]) -> bool:
     )
 
 
-class StoredUuids:
-    """The uuids that a database which was empty can have by now: others need no look-up."""
-
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        is_empty = conn.execute("SELECT 1 FROM messages LIMIT 1").fetchone() is None
-        self._hashes: set[int] | None = set() if is_empty else None  # None: it can have any
-
-    def possible(self, uuids: Collection[str | None]) -> Collection[str | None]:
-        """Those of some uuids that may be stored."""
-        if self._hashes is None:
-            return uuids
-        return [uuid for uuid in uuids if hash(uuid) in self._hashes]
-
-    def add(self, messages: list[Message]) -> None:
-        """These are stored next, or are copies of stored ones."""
-        if self._hashes is not None:
-            self._hashes.update(hash(message.uuid) for message in messages)
-            if len(self._hashes) > MOST_UUIDS:
-                self._hashes = None
-
-
 class Repeats:
     """Looks entries up by uuid, by forkedFrom, by the blocks of a replay and by the line itself."""
 
@@ -72,7 +50,7 @@ class Repeats:
     def sort_out(self, messages: list[Message]) -> list[Message]:
         """The lines that repeat an entry. Those that do not keep `is_new`."""
         known = self._known(messages)
-        self.uuids.add(messages)
+        self.uuids.messages.add(message.uuid for message in messages)
         replayed = self._replay_candidates(messages)
         self._count_equal_lines([message for message in messages if message.uuid is None])
         said = [_said(message) for message in messages]
@@ -107,7 +85,7 @@ class Repeats:
             entry_key(uuid, session_id)
             for uuid, session_id in look_up(
                 self.conn,
-                self.uuids.possible(wanted),
+                self.uuids.messages.possible(wanted),
                 "SELECT m.uuid, m.session_id FROM j CROSS JOIN messages m ON m.uuid = j.value"
                 " UNION ALL SELECT c.uuid, c.session_id FROM j"
                 "  CROSS JOIN message_copies c ON c.uuid = j.value",
