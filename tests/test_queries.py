@@ -319,6 +319,29 @@ def test_a_command_is_not_fixed_by_a_run_whose_own_status_nobody_saw() -> None:
         ]
 
 
+def test_each_failing_command_is_shown_once_by_the_newest_failure_that_was_fixed() -> None:
+    world = World()
+    t = world.session()
+    t.prompt("go")
+    for command, fails in (
+        ("make lint", True),
+        ("make lint", True),
+        ("make lint", False),
+        ("make lint", True),
+        ("make test -x", True),
+        ("make test", True),
+    ):
+        call = tool_use(world, "Bash", {"command": command})
+        t.reply(call)
+        t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+    with lab() as one:
+        world.write(one.root)
+        one.sync()
+        shown = answer(one.db, "failing_commands", "command, fixed_by, failures", once=1)
+        assert shown == [("make test", None, 2), ("make lint", "make lint", 3)]
+        assert len(answer(one.db, "failing_commands", "command")) == 5
+
+
 def test_a_call_that_was_given_up_for_another_is_no_failing_command() -> None:
     world = World()
     t = world.session()

@@ -10,6 +10,7 @@
 --   session_id (id, always): the session
 --   turn_id (id, detail): the human request
 -- :since (since) = 30d: from when
+-- :once = 0: 1 shows each command once, by its newest failure that something fixed (else its newest)
 -- :program = %: only commands that begin with this; % is any command
 -- filters: until=started_at project=session_id human=session_id session=session_id
 -- example: ctxdb query failing_commands -p since 2025-01-01 -p program npm
@@ -60,6 +61,10 @@ ended AS MATERIALIZED ( -- the rows before, in descending order, are the later o
     sum(status = 'error') OVER (PARTITION BY place, program) AS failures
   FROM named
   WINDOW later AS (PARTITION BY place, program ORDER BY started_at DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+failed AS (
+  SELECT *, row_number() OVER (PARTITION BY place, program ORDER BY fixed IS NULL, started_at DESC, id DESC) AS newest
+  FROM (SELECT *, iif(seen = 2, fix, any_fix) AS fixed FROM ended WHERE status = 'error')
 )
 SELECT f.started_at, f.project, coalesce(CASE WHEN json_valid(u.input) THEN json_extract(u.input, '$.command') END, u.target) AS command,
   f.failures, substr(u.result_text, 1, 500) AS message, coalesce(CASE WHEN json_valid(n.input) THEN json_extract(n.input, '$.command') END, n.target) AS fixed_by,
@@ -71,8 +76,8 @@ SELECT f.started_at, f.project, coalesce(CASE WHEN json_valid(u.input) THEN json
     )
   ) AS edits_between,
   round((julianday(n.finished_at) - julianday(f.started_at)) * 1440, 1) AS minutes, f.session_id, f.turn_id
-FROM ended f
+FROM failed f
 JOIN tool_uses u ON u.id = f.id
-LEFT JOIN tool_uses n ON n.id = CAST(substr(iif(f.seen = 2, f.fix, f.any_fix), instr(iif(f.seen = 2, f.fix, f.any_fix), ' ') + 1) AS INTEGER)
-WHERE f.status = 'error' AND f.program LIKE :program || '%'
+LEFT JOIN tool_uses n ON n.id = CAST(substr(f.fixed, instr(f.fixed, ' ') + 1) AS INTEGER)
+WHERE f.program LIKE :program || '%' AND (:once = 0 OR f.newest = 1)
 ORDER BY f.started_at DESC, f.id DESC
