@@ -255,6 +255,13 @@ def test_the_most_expensive_turns_come_first_and_unpriced_ones_not_at_all(hand: 
     ]
 
 
+def run(t: Transcript, command: str, *, fails: bool) -> None:
+    """The agent runs a command."""
+    call = tool_use(t.world, "Bash", {"command": command})
+    t.reply(call)
+    t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+
+
 def test_a_failing_command_and_what_fixed_it(hand: Path) -> None:
     names = "command, fixed_by, edits_between, minutes"
     expected = [("npm test", "npm test", "src/a.py", 0.1)]
@@ -278,9 +285,7 @@ def test_a_command_is_fixed_by_one_like_it_wherever_it_runs() -> None:
         ("PYTHONPATH=. pytest -q tests/a.py", False),
         ("git push --force origin", False),
     ):
-        call = tool_use(world, "Bash", {"command": command})
-        t.reply(call)
-        t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+        run(t, command, fails=fails)
     with lab() as one:
         world.write(one.root)
         one.sync()
@@ -306,9 +311,7 @@ def test_a_command_is_not_fixed_by_a_run_whose_own_status_nobody_saw() -> None:
         ("ls gone || true", False),
         ("ls gone", True),
     ):
-        call = tool_use(world, "Bash", {"command": command})
-        t.reply(call)
-        t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+        run(t, command, fails=fails)
     with lab() as one:
         world.write(one.root)
         one.sync()
@@ -331,9 +334,7 @@ def test_each_failing_command_is_shown_once_by_the_newest_failure_that_was_fixed
         ("make test -x", True),
         ("make test", True),
     ):
-        call = tool_use(world, "Bash", {"command": command})
-        t.reply(call)
-        t.result(call["id"], "Exit code 1" if fails else "ok", is_error=fails)
+        run(t, command, fails=fails)
     with lab() as one:
         world.write(one.root)
         one.sync()

@@ -6,7 +6,7 @@ clears what is deleted, which is by then in the other page. So what was removed 
 left in such a gap.
 
 Nothing reads these bytes, so zeros are written into the file itself. Meanwhile a write transaction
-is open and SQLite's log is empty: so the file has the newest pages, and nobody writes any of them.
+is open and SQLite's log is empty. So the file has the newest pages, and no program writes to it.
 A process that is killed midway has only cleared some of the gaps. Another process does it: when a
 process closes a file, it loses all its locks on that file, also those of its SQLite connections.
 

@@ -20,7 +20,7 @@ _TOKENS = (
     "input_tokens + output_tokens + cache_write_5m_tokens + cache_write_1h_tokens"
     " + cache_read_tokens"
 )
-# `verify` makes prompts of history.jsonl again with their ids. A rebuild counts them anew.
+# `verify` makes prompts of history.jsonl again with their ids. A rebuild gives them new ids.
 _TABLES = tuple(one._replace(key=()) if one.name == "history" else one for one in TABLES)
 _MONEY = 10**12  # _costs counts in so many parts of a dollar
 

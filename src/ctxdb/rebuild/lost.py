@@ -90,7 +90,7 @@ def sessions_without_files(old: sqlite3.Connection, new: sqlite3.Connection) -> 
     """Sessions of which no file is known, as in what was read of a damaged database.
 
     The id of a session can be damaged, too. A session is none if all files of its rows could be
-    read again: they do not name it. Nor is it one if it has no rows, and an id that nobody writes.
+    read again: they do not name it. Nor is it one if it has no rows and an odd id.
     """
     present = {session for (session,) in new.execute("SELECT id FROM sessions")}
     known = {
