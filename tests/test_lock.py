@@ -3,6 +3,7 @@ from __future__ import annotations
 import fcntl
 import multiprocessing
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from ctxdb import __version__
 from ctxdb.errors import CtxdbError, LockHeld, UnsafeDatabase
 from ctxdb.lock import Writer, WriterLock, current_writer, lock_path
+from world import SESSION, World, lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +64,46 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(db: Path) -> No
         assert caught.value.pid == child.pid
         assert f"process {child.pid} (ctxdb {__version__})" in str(caught.value)
         assert current_writer(db) == Writer(child.pid, __version__)
+
+
+WRITES = (
+    ("archive", "add"),
+    ("backup", "--restore", "{backup}"),
+    ("daemon", "start"),
+    ("forget", "--session", SESSION, "--yes"),
+    ("merge", "{other}"),
+    ("rebuild",),
+    ("redact", "--apply"),
+    ("sync",),
+    ("watch",),
+)
+HAS_WAIT = {("sync",), ("watch",)}
+
+
+@pytest.mark.parametrize("words", WRITES, ids=" ".join)
+def test_a_command_advises_wait_only_if_it_has_that_option(
+    world: World, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    world.write(lines(0))
+    world.sync()
+    assert world.cli("backup", tmp_path / "backup").returncode == 0
+    other = shutil.copy(world.db, tmp_path / "other.db")
+    given = [word.format(backup=tmp_path / "backup", other=other) for word in words]
+    with WriterLock(world.db):
+        done = world.cli(*given)
+        assert done.returncode == 3, done.stderr
+        assert f"process {os.getpid()} (ctxdb {__version__}) is writing to" in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("Error: process ")
+        assert ("use --wait" in done.stderr) == (words in HAS_WAIT)
+        assert ("--wait" in world.cli(*words[:2], "--help").stdout) == (words in HAS_WAIT)
+    with WriterLock(world.db, role="daemon"):
+        if words[0] == "forget":  # waits until the daemon gives it the lock
+            return
+        done = world.cli(*given)
+        assert done.returncode == 3, done.stderr
+        reads_what_is_new = words in {("sync",), ("watch",), ("daemon", "start")}
+        assert ("`ctxdb daemon stop`" in done.stderr) != reads_what_is_new
+        assert "use --wait" not in done.stderr
 
 
 def test_a_killed_process_leaves_no_lock_behind(db: Path) -> None:

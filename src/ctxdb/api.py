@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ctxdb import config as settings
-from ctxdb.errors import UsageError
+from ctxdb.errors import LockHeld, UsageError
 
 if TYPE_CHECKING:
     import os
@@ -86,7 +86,11 @@ class Database:
         from ctxdb.progress import NullProgress
 
         self._must_be_open()
-        return sync(self._config, wait=True, progress=NullProgress())
+        try:
+            return sync(self._config, wait=True, progress=NullProgress())
+        except LockHeld as e:
+            e.say_to_reader(has_wait=False)
+            raise
 
     def freshen(self) -> None:
         """Read new lines unless a daemon does, as every command does before it answers."""

@@ -76,13 +76,22 @@ class LockHeld(CtxdbError):
         running = f" (ctxdb {version})" if version else ""
         self.is_daemon = version.endswith(" daemon")  # it does not end, and reads what is new
         if self.is_daemon:
-            text = f"{who}{running} is already running and keeps {db_path} up to date"
+            self._what = f"{who}{running} is already running and keeps {db_path} up to date"
+            what_to_do = "stop it with `ctxdb daemon stop`, then try again"
         else:
-            text = f"{who}{running} is writing to {db_path}; try again later, or use --wait"
-        super().__init__(text)
+            self._what = f"{who}{running} is writing to {db_path}"
+            what_to_do = "try again later"
+        super().__init__(f"{self._what}; {what_to_do}")
         self.db_path = db_path
         self.pid = pid
         self.version = version
+
+    def say_to_reader(self, *, has_wait: bool) -> None:
+        """Change the advice to that for a command that only reads new lines, as a daemon does."""
+        if self.is_daemon:
+            self.args = (self._what,)
+        elif has_wait:
+            self.args = (f"{self._what}; try again later, or use --wait",)
 
 
 class FrozenDaemon(LockHeld):
@@ -92,6 +101,9 @@ class FrozenDaemon(LockHeld):
         super().__init__(db_path, pid)
         self.args = (f"the daemon of {db_path} is frozen: {why}",)
         self.why = why
+
+    def say_to_reader(self, *, has_wait: bool) -> None:
+        """The advice is the same for all: a frozen daemon reads nothing."""
 
 
 class IncompleteInstallation(CtxdbError):

@@ -10,7 +10,7 @@ from typing import Annotated
 from ctxdb.cli.declare import Context, Option
 from ctxdb.cli.shared_options import AsJson, ClaudeDirs, NoArchive
 from ctxdb.config import Config, load
-from ctxdb.errors import CtxdbError
+from ctxdb.errors import CtxdbError, LockHeld
 from ctxdb.escape import printable
 from ctxdb.output import note, print_result, say
 
@@ -63,6 +63,8 @@ def watch(
         )
         code = daemon.run(announcement.ready)
     except CtxdbError as e:
+        if isinstance(e, LockHeld):
+            e.say_to_reader(has_wait=not announcement.is_detached)  # `daemon start` has no --wait
         announcement.failed(e.exit_code, str(e))
         raise
     if daemon.database.abandoned:

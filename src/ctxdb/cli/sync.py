@@ -54,6 +54,7 @@ def sync(
             config, wait=wait, progress=progress, say=(lambda _: None) if quiet else note
         )
     except LockHeld as e:
+        e.say_to_reader(has_wait=True)
         if not (wait and e.is_daemon):
             raise
         # The daemon has read all new lines, so this sync has nothing to do.

@@ -49,7 +49,9 @@ def start(
     """Start a daemon that outlives this terminal; return its pid once it is ready."""
     writer = current_writer(db_path)
     if writer is not None:
-        raise LockHeld(db_path, writer.pid, writer.version)
+        held = LockHeld(db_path, writer.pid, writer.version)
+        held.say_to_reader(has_wait=False)
+        raise held
     log = log_path(db_path)
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     ours, theirs = os.pipe()
