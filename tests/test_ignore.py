@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ctxdb.cli.database_status import read_status
 from ctxdb.config import load
 from ctxdb.ingest.sync import sync
 from ctxdb.progress import NullProgress
+from ctxdb.query.fresh import look
 from ctxdb.rules.ignoring import Ignore
 from ctxdb.verify import verify
 from private_lab import (
@@ -172,6 +174,63 @@ def test_a_marker_stops_reading_at_once_and_status_tells_of_what_was_read(
     assert "1 session of an ignored project is stored" in told
     assert "ctxdb forget --project" in told
     assert json.loads(private.must("status", "--json").stdout)["ignored_sessions"] == 1
+
+
+def later(number: int, project: Path) -> bytes:
+    """More lines of the private session."""
+    found = [one for one in entries(PRIVATE, "Wombat", 7) if "uuid" in one]
+    more = {"cwd": str(project)}
+    return dump([{**one, **more, "uuid": f"{number}{one['uuid'][1:]}"} for one in found])
+
+
+@pytest.mark.parametrize("is_pattern", [True, False])
+def test_what_grows_in_an_ignored_project_is_not_behind(
+    private: Home, project: Path, home: Path, is_pattern: bool
+) -> None:
+    read(private)
+    path = private.projects / encoded(project) / f"{PRIVATE}.jsonl"
+
+    def behind() -> tuple[int, int]:
+        told = json.loads(private.must("status", "--json").stdout)["bytes_behind"]
+        report = verify(load(private.db), NullProgress(), again=False)
+        assert report.ok
+        return told, report.files_behind + report.files_new
+
+    with path.open("ab") as file:
+        file.write(later(1, project))
+    assert behind() == (len(later(1, project)), 1)
+    if is_pattern:
+        ignore(home, str(project))
+    else:
+        (project / ".ctxdb-ignore").touch()
+    assert behind() == (0, 0)  # before any sync
+    glance = look(load(private.db))
+    assert glance is not None
+    assert (glance.behind, glance.nothing_new) == (0, True)
+    read(private)
+    with path.open("ab") as file:
+        file.write(later(2, project))
+    assert behind() == (0, 0)
+    assert "Another process" not in private.must("query", "SELECT 1").stderr
+    # Outside of the roots that are looked at
+    elsewhere = load(private.db)._replace(roots=(str(private.projects / FOLDER),))
+    assert read_status(elsewhere).bytes_behind == 0
+
+
+def test_a_file_that_came_to_an_ignored_project_is_not_behind(
+    private: Home, project: Path, home: Path
+) -> None:
+    ignore(home, str(project))
+    read(private)
+    new = private.projects / encoded(project) / "c0000000-0000-4000-8000-00000000000c.jsonl"
+    for number in (1, 2):
+        new.write_bytes(later(1, project) * number)
+        assert json.loads(private.must("status", "--json").stdout)["bytes_behind"] == 0
+        report = verify(load(private.db), NullProgress(), again=False)
+        assert (report.ok, report.files_new) == (True, 0)
+        if number == 1:
+            read(private)
+    must_be_out(private)
 
 
 def test_a_marker_stops_reading_a_file_of_copies_at_once(private: Home, project: Path) -> None:

@@ -280,6 +280,7 @@ def _read_side_files(conn: sqlite3.Connection, status: DatabaseStatus) -> None:
 def _bytes_behind(conn: sqlite3.Connection, config: Config) -> int:
     """Bytes of transcripts that are not read yet, those of new files too."""
     from ctxdb.files.walk import store_path
+    from ctxdb.ingest.gate import Gate
     from ctxdb.query.fresh import look
 
     glance = look(config)
@@ -288,14 +289,17 @@ def _bytes_behind(conn: sqlite3.Connection, config: Config) -> int:
     if glance is not None:
         looked_at = tuple(path for path, _ in map(store_path, config.roots))
     behind = 0 if glance is None else glance.behind
-    for path, path_bytes, offset in conn.execute(
-        'SELECT f.path, b.path_bytes, f."offset" FROM source_files f JOIN _file_marks b'
+    gate = Gate(conn, config.settings["ignore"])
+    for file_id, path, path_bytes, offset in conn.execute(
+        'SELECT f.id, f.path, b.path_bytes, f."offset" FROM source_files f JOIN _file_marks b'
         " ON b.source_file_id = f.id WHERE f.missing_since IS NULL"
         f" AND (b.root IS NULL OR b.root NOT IN ({', '.join('?' * len(looked_at))}))",
         looked_at,
     ):
         try:
-            behind += max(os.stat(path_bytes or path).st_size - offset, 0)
+            left = os.stat(path_bytes or path).st_size - offset
         except OSError:
             continue  # gone or unreadable: the next sync reports it
+        if left > 0 and not gate.reads_no_more_of(os.fsdecode(path_bytes or path), file_id):
+            behind += left
     return behind

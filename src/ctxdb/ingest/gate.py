@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -108,12 +108,16 @@ class Folders:
 
 
 class Gate:
-    """Decides file by file, in the caller's transaction."""
+    """Decides file by file, in the caller's transaction.
 
-    def __init__(self, conn: sqlite3.Connection) -> None:
+    Without `patterns`, those hold that the last sync has noted.
+    """
+
+    def __init__(self, conn: sqlite3.Connection, patterns: Sequence[str] | None = None) -> None:
         self.conn = conn
         self.tombstones = Tombstones(conn)
-        self.folders = Folders(Ignore(patterns_of(conn)), self.tombstones)
+        ignore = Ignore(patterns_of(conn) if patterns is None else patterns)
+        self.folders = Folders(ignore, self.tombstones)
         self._begun_in: dict[str, str | None] = {}
 
     def keeps_out(self, file: FoundFile, fd: int) -> bool:
@@ -165,6 +169,16 @@ class Gate:
         if cwd is None:  # all its lines may be copies, and their rows of another file
             cwd = first_facts(fd).cwd
         return cwd is not None and self.folders.are_ignored(cwd)
+
+    def passes_over(self, file: FoundFile) -> bool:
+        """Whether the next sync reads nothing of a file that is not known yet."""
+        if not (self.folders.ignore.patterns or self.tombstones.are_any):
+            return False  # unless there is a marker: the next sync notes that
+        return _try(lambda fd: self.keeps_out(file, fd), file.path)
+
+    def reads_no_more_of(self, path: str, file_id: int) -> bool:
+        """Whether the next sync reads nothing more of a file that it knows."""
+        return _try(lambda fd: self.is_ignored_now(path, file_id, fd), path)
 
     def _main_cwd(self, file: FoundFile, session_id: str | None) -> str | None:
         """Where the session of an agent's file began, by its own transcript."""
@@ -241,6 +255,20 @@ def _cwd_of(path: str) -> str | None:
         return first_facts(fd).cwd
     except OSError:
         return None
+    finally:
+        os.close(fd)
+
+
+def _try(ask: Callable[[int], bool], path: str) -> bool:
+    """Ask something of an open file; False if it cannot be read."""
+    try:
+        fd = open_regular(path)
+    except OSError:
+        return False
+    try:
+        return ask(fd)
+    except OSError:
+        return False
     finally:
         os.close(fd)
 

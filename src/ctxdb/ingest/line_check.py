@@ -26,6 +26,7 @@ from ctxdb.store.masked_places import load_places
 from ctxdb.store.tombstones import Tombstones
 
 if TYPE_CHECKING:
+    from ctxdb.ingest.gate import Gate
     from ctxdb.progress import Progress
 
 MAX_SHOWN = 20  # differences that are described; the others are counted
@@ -90,12 +91,14 @@ class LineCheck:
         reading: Reading,
         *,
         rows_may_lack: bool = False,
+        gate: Gate | None = None,
     ) -> None:
         self.conn = conn
         self.report = report
         self.progress = progress
         self.reading = reading
         self.rows_may_lack = rows_may_lack
+        self.gate = gate
         self.tombstones = Tombstones(conn)
         self.read: set[int] = set()  # ids of the files that are as they were read
 
@@ -123,7 +126,9 @@ class LineCheck:
             if os.fstat(fd).st_size > file.offset:
                 if find_newline(fd, file.offset) < 0:
                     self.report.files_partial += 1  # and no sync would change that
-                else:
+                elif self.gate is None or not self.gate.is_ignored_now(
+                    os.fsdecode(file.path_bytes or file.path), file.id, fd
+                ):
                     self.report.files_behind += 1
         finally:
             os.close(fd)

@@ -135,7 +135,7 @@ def look(config: Config, *, may_be_newer: bool = True) -> Glance | None:
             if not _is_made_from(conn, config.roots):
                 return None
             if applied(conn) == steps():  # else the sync that is due compares
-                _compare(conn, config.roots, glance)
+                _compare(conn, config, glance)
             return glance
         finally:
             conn.close()
@@ -153,26 +153,37 @@ def _is_made_from(conn: sqlite3.Connection, roots: tuple[str, ...]) -> bool:
     )
 
 
-def _compare(conn: sqlite3.Connection, roots: tuple[str, ...], glance: Glance) -> None:
+def _compare(conn: sqlite3.Connection, config: Config, glance: Glance) -> None:
     from ctxdb.claude.layout import is_transcript
     from ctxdb.files.walk import scan, text_of
     from ctxdb.store.file_stats import load_stats
     from ctxdb.store.tombstones import Tombstones
 
     tombstones = Tombstones(conn)
-    found = scan(roots, is_transcript, load_stats(conn))
+    found = scan(config.roots, is_transcript, load_stats(conn))
+    gate = None
     for file in found.files:
         row = conn.execute(
-            "SELECT \"offset\", state FROM source_files WHERE path = ? AND machine = ''",
+            "SELECT id, \"offset\", state FROM source_files WHERE path = ? AND machine = ''",
             (text_of(file.path),),
         ).fetchone()
         if row is None and tombstones.stat_of(file.path) == file.stat:
             continue  # of a forgotten session, or of an ignored project
-        offset, state = row or (0, "new")
+        file_id, offset, state = row or (None, 0, "new")
         if state == "unreadable" and not os.access(file.path, os.R_OK):
             continue
-        glance.nothing_new = False
         left = file.size - offset
+        if left > 0:
+            if gate is None:
+                from ctxdb.ingest.gate import Gate
+
+                gate = Gate(conn, config.settings["ignore"])
+            if file_id is not None and gate.reads_no_more_of(file.path, file_id):
+                continue
+            if file_id is None and gate.passes_over(file):
+                glance.nothing_new = False  # a sync notes how it looks, and reads nothing of it
+                continue
+        glance.nothing_new = False
         if left > 0:
             glance.behind += left
             if not glance.oldest_ns or file.mtime_ns < glance.oldest_ns:

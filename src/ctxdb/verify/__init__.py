@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ctxdb.claude.layout import is_transcript
 from ctxdb.files.walk import scan, text_of
-from ctxdb.ingest.gate import without_kept_out
+from ctxdb.ingest.gate import Gate, without_kept_out
 from ctxdb.ingest.masked_line import reading_of, stars_beside
 from ctxdb.privacy.rule_settings import masker_of
 from ctxdb.progress import NullProgress
@@ -63,12 +63,13 @@ def verify(
         report = VerifyReport()
         reading = reading_of(conn, masker_of(config.settings), stars_beside(config.db_path))
         roots = config.roots if only_roots else None
-        read = check_all_lines(conn, roots, report, progress, reading)
+        gate = Gate(conn, config.settings["ignore"])
+        read = check_all_lines(conn, roots, report, progress, reading, gate)
         check_side_files(conn, report, reading)
         if reading.masker is not None:
             found = find_secrets(conn, reading.masker, NullProgress())
             report.secrets_in_clear = found.found
-        report.files_new = _new_files(conn, config)
+        report.files_new = _new_files(conn, config, gate)
         if again:
             wanted = reach(conn, read)
             report.sessions_made_again = len(wanted.sessions)
@@ -94,7 +95,7 @@ def _refuse_damaged(path: Path) -> None:
             raise damaged_database(path, damage)
 
 
-def _new_files(conn: sqlite3.Connection, config: Config) -> int:
+def _new_files(conn: sqlite3.Connection, config: Config, gate: Gate) -> int:
     known = {path for (path,) in conn.execute("SELECT path FROM source_files WHERE machine = ''")}
     found = without_kept_out(conn, scan(config.roots, is_transcript))
-    return sum(text_of(file.path) not in known for file in found)
+    return sum(text_of(file.path) not in known and not gate.passes_over(file) for file in found)

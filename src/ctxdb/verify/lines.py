@@ -12,6 +12,7 @@ from ctxdb.store.insert import load
 from ctxdb.verify.differences import VerifyReport
 
 if TYPE_CHECKING:
+    from ctxdb.ingest.gate import Gate
     from ctxdb.ingest.masked_line import Reading
     from ctxdb.progress import Progress
 
@@ -22,6 +23,7 @@ def check_all_lines(
     report: VerifyReport,
     progress: Progress,
     reading: Reading,
+    gate: Gate,
 ) -> set[int]:
     """Compare every file below the roots, or every file; return the ids of those that were read."""
     tops = [""]
@@ -33,7 +35,7 @@ def check_all_lines(
         if file.name.startswith(tuple(tops))
     ]
     progress.start(sum(file.offset for file in files), "Verifying")
-    check = LineCheck(conn, report, progress, reading)
+    check = LineCheck(conn, report, progress, reading, gate=gate)
     for file in files:
         check.check_file(file)
     for text, sql in _INVARIANTS:
