@@ -9,7 +9,6 @@ import signal
 import pytest
 
 from ctxdb import daemon_health as beats
-from ctxdb.daemon.main import ENDING, IGNORED
 from ctxdb.daemon.status_words import daemon_report
 from ctxdb.daemon_health import log_path
 from live_forks import Live, has, until
@@ -31,6 +30,15 @@ loop.Loop.once = once
 """
     + RUN
 )
+
+
+# As far as this system has them; each of them would kill a process without a handler.
+WITHOUT_MEANING = [
+    name
+    for name in ("SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGSTKFLT")
+    if hasattr(signal, name)
+]
+OF_THE_SYSTEM = [name for name in ("SIGQUIT", "SIGXCPU", "SIGPWR") if hasattr(signal, name)]
 
 
 def ctxdb(world: World, *words: str) -> Done:
@@ -95,8 +103,14 @@ def test_case_84_an_idle_daemon_gives_signs_of_life_without_writing_its_file_aga
     with Live(world, code=HANGS.replace('os.environ["HANG"]', '"/nowhere"')) as live:
         path = beats.health_path(world.db)
         until(lambda: live.health().state == "watching")
-        first = path.stat()
-        until(lambda: path.stat().st_mtime_ns > first.st_mtime_ns)
+        seen: dict[str, int] = {}
+
+        def is_only_touched() -> bool:
+            with path.open() as file:
+                content, changed = file.read(), os.fstat(file.fileno()).st_mtime_ns
+            return changed > seen.setdefault(content, changed)  # it says when it was written
+
+        until(is_only_touched)
         until(lambda: not live.health().differs(live.health()))
         assert not live.health().is_frozen
 
@@ -112,7 +126,7 @@ def test_a_frozen_daemon_can_be_stopped(world: World) -> None:
 
 def test_case_86_signals_without_a_meaning_leave_the_daemon_running(world: World) -> None:
     with Live(world) as live:
-        for n, name in enumerate(one for one in IGNORED if hasattr(signal, one)):
+        for n, name in enumerate(WITHOUT_MEANING):
             live.send(getattr(signal, name))
             world.append(line(n))
             has(world, n + 1)
@@ -129,7 +143,7 @@ def test_case_86_usr1_writes_a_report_to_the_log(world: World) -> None:
         has(world, 1)
 
 
-@pytest.mark.parametrize("name", [one for one in ENDING if hasattr(signal, one)])
+@pytest.mark.parametrize("name", OF_THE_SYSTEM)
 def test_case_86_signals_of_the_system_end_it_in_order_and_say_why(world: World, name: str) -> None:
     world.append(line(0))
     with Live(world) as live:
