@@ -243,6 +243,25 @@ def test_a_linked_config_file_stays_a_link(home: Path, run: Run) -> None:
     assert tomllib.loads(real.read_text()) == {"archive": False}
 
 
+@pytest.mark.parametrize(
+    ("words", "patterns"),
+    [
+        (['["/a", "b*"]'], ["/a", "b*"]),
+        (["['/a']"], ["/a"]),
+        (["[ab]*"], ["[ab]*"]),
+        (["[]"], ["[]"]),
+        (["[1]"], ["[1]"]),
+        (['["/a"]', "b"], ['["/a"]', "b"]),
+    ],
+)
+def test_a_list_may_be_given_as_it_stands_in_the_file(
+    home: Path, run: Run, words: list[str], patterns: list[str]
+) -> None:
+    assert run("config", "set", "ignore", *words).returncode == 0
+    path = home / ".config/ctxdb/config.toml"
+    assert tomllib.loads(path.read_text()) == {"ignore": patterns}
+
+
 @given(st.sampled_from(SETTINGS), st.lists(st.text(max_size=8), max_size=3))
 def test_whatever_set_accepts_can_be_read_again(setting: Setting, words: list[str]) -> None:
     try:

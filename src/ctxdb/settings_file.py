@@ -33,6 +33,8 @@ def value_from_words(setting: Setting, words: Sequence[str]) -> Any:
             return int(word)
         case ("text", [word]) | ("path", [word]) if word or setting.kind == "text":
             return word
+        case (("texts" | "paths"), [word]) if (listed := _list_in_toml(word)) is not None:
+            return listed
         case (("texts" | "paths"), [_, *_]) if all(words):
             return list(words)
         case "map", [_, *_] if all("=" in word for word in words):
@@ -42,6 +44,21 @@ def value_from_words(setting: Setting, words: Sequence[str]) -> Any:
         case "tables", _:
             raise UsageError(f"{setting.name} is {KINDS[setting.kind]}; edit config.toml")
     raise wanted
+
+
+def _list_in_toml(word: str) -> list[str] | None:
+    """The texts of a list as it stands in config.toml; None if the word is no such list.
+
+    As one text it would be a pattern that nothing matches, or a folder that is not there.
+    """
+    import tomllib
+
+    try:
+        found = tomllib.loads(f"x = {word}")["x"] if word.startswith("[") else None
+    except tomllib.TOMLDecodeError:
+        return None
+    is_list = isinstance(found, list) and found and all(one and type(one) is str for one in found)
+    return found if is_list else None
 
 
 def change_setting(path: Path, name: str, value: Any) -> None:
