@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ctxdb import config
 from ctxdb.errors import ConfigError, UsageError
+from ctxdb.lock import WriterLock
 from ctxdb.settings import SETTINGS, Setting, is_allowed
 from ctxdb.settings_file import value_from_words
 from world import Done, run_ctxdb
@@ -260,6 +261,17 @@ def test_a_list_may_be_given_as_it_stands_in_the_file(
     assert run("config", "set", "ignore", *words).returncode == 0
     path = home / ".config/ctxdb/config.toml"
     assert tomllib.loads(path.read_text()) == {"ignore": patterns}
+
+
+def test_it_is_said_if_a_running_daemon_must_be_told(home: Path, run: Run) -> None:
+    db = home / ".local/share/ctxdb/ctxdb.db"
+    for words in (("set", "redact.off", "mailgun-key"), ("unset", "redact.off")):
+        assert "restart" not in run("config", *words).stderr
+        with WriterLock(db):
+            assert "restart" not in run("config", *words).stderr
+        with WriterLock(db, role="daemon"):
+            assert "`ctxdb daemon restart`" in run("config", *words).stderr
+            assert "restart" not in run("config", "set", "ignore", "/a").stderr
 
 
 @given(st.sampled_from(SETTINGS), st.lists(st.text(max_size=8), max_size=3))

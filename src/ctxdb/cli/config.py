@@ -66,7 +66,7 @@ def list_(ctx: Context, *, as_json: AsJson = False) -> None:
 
 
 def set_(
-    _: Context,
+    ctx: Context,
     name: _Name,
     values: Annotated[list[str], Argument("VALUE...", help="Its value; several for a list.")],
 ) -> None:
@@ -86,10 +86,11 @@ def set_(
     note(f"{path}: {name} is now {_text(_public(value))}")
     if setting.environ and os.environ.get(setting.environ):
         note(f"{setting.environ} is set and comes before it.")
+    _say_if_a_daemon_runs(ctx.db, name)
 
 
 def unset(
-    _: Context,
+    ctx: Context,
     name: _Name,
 ) -> None:
     """Take a setting out of config.toml, so that the default counts again.
@@ -104,6 +105,21 @@ def unset(
     path = config_file()
     change_setting(path, name, None)
     note(f"{path}: {name} is not set; the default counts")
+    _say_if_a_daemon_runs(ctx.db, name)
+
+
+# What a daemon reads when it starts. At `ignore` it looks all the time.
+_OF_THE_DAEMON = ("roots", "claude_dirs", "archive", "redact.", "push.")
+
+
+def _say_if_a_daemon_runs(db: Path | None, name: str) -> None:
+    if not name.startswith(_OF_THE_DAEMON):
+        return
+    from ctxdb.lock import current_writer
+
+    writer = current_writer(load(db).db_path)
+    if writer is not None and writer.is_daemon:
+        note("The daemon that is running does not know it yet: `ctxdb daemon restart`.")
 
 
 def path_(_: Context) -> None:
