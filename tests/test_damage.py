@@ -414,6 +414,20 @@ def test_case_92_a_database_that_others_can_read_is_fixed_by_any_command(
     assert stat.S_IMODE(ill.db.stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("words", [("query", "overview", "--no-sync"), ("sync",)])
+def test_case_92_the_files_beside_it_are_fixed_too(ill: Ill, words: tuple[str, ...]) -> None:
+    with closing(sqlite3.connect(ill.db)) as conn:
+        conn.execute("UPDATE _meta SET value = value WHERE key = 'checked'")  # makes a log
+        conn.execute("SELECT 1 FROM sqlite_master").fetchone()
+        conn.commit()
+        beside = [ill.db.with_name(f"{ill.db.name}{suffix}") for suffix in ("", "-wal", "-shm")]
+        for path in beside:
+            path.chmod(0o666)
+        given = ("--root", ill.root) if words == ("sync",) else ()
+        assert ill.run(*words, *given).returncode == 0
+        assert [stat.S_IMODE(path.stat().st_mode) for path in beside] == [0o600] * 3
+
+
 def test_case_92_it_is_reported_if_it_cannot_be_fixed(
     ill: Ill, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
