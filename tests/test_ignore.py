@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from ctxdb.archive.archive_file import archive_path, open_archive
+from ctxdb.archive.read import ArchiveReader, generations
 from ctxdb.cli.database_status import read_status
 from ctxdb.config import load
 from ctxdb.ingest.sync import sync
@@ -215,6 +218,42 @@ def test_what_grows_in_an_ignored_project_is_not_behind(
     # Outside of the roots that are looked at
     elsewhere = load(private.db)._replace(roots=(str(private.projects / FOLDER),))
     assert read_status(elsewhere).bytes_behind == 0
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_what_grows_in_an_ignored_project_is_not_archived(
+    private: Home, project: Path, home: Path, is_masked: bool
+) -> None:
+    masked = "[redact]\narchive = true\n" if is_masked else ""
+    write(home / ".config/ctxdb/config.toml", masked.encode())
+    read(private)
+    path = private.projects / encoded(project) / f"{PRIVATE}.jsonl"
+    before = path.read_bytes()
+    (project / ".ctxdb-ignore").touch()
+
+    def archived() -> bytes:
+        with closing(open_archive(private.db)) as conn:
+            (file,) = generations(conn, "WHERE path = ?", (str(path),))
+            return ArchiveReader(conn).read(file)
+
+    for number in (1, 2):
+        with path.open("ab") as file:
+            file.write(later(number, project))
+        if number == 1:
+            read(private)
+        private.must("archive", "add")
+        assert archived() == before
+        assert "Waiting" not in private.must("archive", "status").stdout
+        read(private)
+    archive_path(private.db).unlink()
+    sync(load(private.db), progress=NullProgress())  # says that another one is there
+    private.must("archive", "add")
+    assert archived() == before
+    assert found_in(private.db.parent, "Wombat") == []
+    (project / ".ctxdb-ignore").unlink()
+    read(private)
+    assert archived() == path.read_bytes()
+    must_verify(private)
 
 
 def test_a_file_that_came_to_an_ignored_project_is_not_behind(

@@ -270,9 +270,11 @@ def _append(
     at = known.size
     added = 0
     stars = load_stars(batch.conn, known.id) if at else NO_STARS
-    while data := pread(fd, FRAME_BYTES, at):
+    end = now.st_size if source.end is None else source.end
+    while data := _within(source, at, pread(fd, FRAME_BYTES, at)):
         is_last = len(data) < FRAME_BYTES
         data = complete(source, fd, at, data, is_last=is_last, takes_all=takes_all)
+        data = _within(source, at, data)
         if data:
             data, found = without_secrets(source, fd, at, data)
             if found.places:
@@ -299,12 +301,18 @@ def _append(
             return
     batch.conn.execute(
         "UPDATE files SET stat = ?, has_all = ? WHERE id = ?",
-        (_pack_stat(now), at >= now.st_size, known.id),
+        # A file that is not archived to its end is noted as a shorter one: should it be, some day.
+        (_pack_stat(now, min(end, now.st_size)), at >= min(end, now.st_size), known.id),
     )
     if added:
         batch.added.files += 1
         if added < FRAME_BYTES:
             merge_if_enough(batch.conn, known.id)
+
+
+def _within(source: Source, at: int, data: bytes) -> bytes:
+    """What may be archived of the bytes at a place."""
+    return data if source.end is None else data[: max(source.end - at, 0)]
 
 
 def _note_secrets(batch: _Batch, file_id: int, at: int, found: Found) -> None:

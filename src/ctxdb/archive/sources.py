@@ -25,6 +25,7 @@ class Source(NamedTuple):
     session_id: str | None
     is_left_out: LeftOut | None = None  # which of its lines must not be kept
     find_secrets: FindSecrets | None = None  # to overwrite them; None: it is archived as it is
+    end: int | None = None  # no byte from here on is archived: where a line begins
 
 
 def project_of(source: Source) -> str:

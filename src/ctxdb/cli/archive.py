@@ -127,7 +127,9 @@ def add(
     config = load(ctx.db)
     with WriterLock(config.db_path), closing(open_reader(config.db_path)) as conn:
         masker = archive_masker_of(config.settings)
-        added = archiving.archive_all(config.db_path, conn, utc_now(), masker)
+        added = archiving.archive_all(
+            config.db_path, conn, utc_now(), masker, ignore=config.settings["ignore"]
+        )
         for problem in added.problems:
             note(f"Could not archive {problem}")
         if seal:

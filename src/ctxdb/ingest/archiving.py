@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,8 +22,9 @@ from ctxdb.archive.sources import BESIDE, HISTORY, TRANSCRIPT, Source
 from ctxdb.claude.side_contents import HISTORY_NAME
 from ctxdb.claude.sidecars import INDEX_NAME, meta_path
 from ctxdb.errors import ArchiveError
+from ctxdb.files.walk import store_path
 from ctxdb.ingest.archived_secrets import finder
-from ctxdb.ingest.gate import HistoryGate
+from ctxdb.ingest.gate import Gate, HistoryGate
 from ctxdb.ingest.masked_line import Reading, reading_of, stars_beside
 from ctxdb.store.connection import path_of
 
@@ -66,15 +67,17 @@ def archive_new(
     masker: Masker | None = None,
     *,
     most_bytes: int | None = None,
+    ignore: Sequence[str] | None = None,
 ) -> Added:
     """Add what was read since the last time. Raises ArchiveError if the archive cannot be used.
 
     With `most_bytes` it stops after about so many; `is_complete` says whether anything is left.
-    What a `masker` finds is overwritten.
+    What a `masker` finds is overwritten. Without `ignore`, those projects are ignored that the last
+    sync has ignored.
     """
     try:
         with closing(open_archive(db_path)) as archive:
-            return _archive_since(archive, conn, now, masker, most_bytes)
+            return _archive_since(archive, conn, now, masker, most_bytes, ignore)
     except sqlite3.Error as e:
         raise ArchiveError(f"{archive_path(db_path)}: {e}; indexing goes on without it") from e
 
@@ -85,6 +88,7 @@ def _archive_since(
     now: str,
     masker: Masker | None,
     most_bytes: int | None,
+    ignore: Sequence[str] | None,
 ) -> Added:
     row = archive.execute("SELECT value FROM meta WHERE key = ?", (_READ_UP_TO,)).fetchone()
     (since,) = row or ("",)
@@ -96,14 +100,15 @@ def _archive_since(
     files.sort(key=lambda file: file.read_at or "")
     gate = HistoryGate(conn)
     reading = None if masker is None else reading_of(conn, masker, stars_beside(path_of(conn)))
-    waiting = _searched(_waiting(archive, gate), reading)
+    ignored = Gate(conn, ignore)
+    waiting = _searched(_limited(_waiting(archive, gate), ignored), reading)
     added = add_files(archive, waiting, now, most_bytes=most_bytes)
     for start in range(0, len(files), FILES_AT_ONCE):
         if not added.is_complete:
             break
         some = files[start : start + FILES_AT_ONCE]
         left = None if most_bytes is None else max(most_bytes - added.bytes, 1)
-        sources = _searched(_sources(some, roots, gate), reading)
+        sources = _searched(_limited(_sources(some, roots, gate), ignored), reading)
         part = add_files(archive, sources, now, most_bytes=left)
         added.add(part)
         last = _all_read_up_to(some, files[start + FILES_AT_ONCE :])
@@ -143,12 +148,16 @@ def is_behind(db_path: Path, conn: sqlite3.Connection) -> bool:
 
 
 def archive_all(
-    db_path: Path, conn: sqlite3.Connection, now: str, masker: Masker | None = None
+    db_path: Path,
+    conn: sqlite3.Connection,
+    now: str,
+    masker: Masker | None = None,
+    ignore: Sequence[str] | None = None,
 ) -> Added:
     """Look at every file again, whatever the archive has noted."""
     with closing(open_archive(db_path)) as archive:
         archive.execute("DELETE FROM meta WHERE key = ?", (_READ_UP_TO,))
-    return archive_new(db_path, conn, now, masker)
+    return archive_new(db_path, conn, now, masker, ignore=ignore)
 
 
 def seal(db_path: Path, now: str, *, quiet_since: str, smallest: int = SEAL_BYTES) -> int:
@@ -165,6 +174,19 @@ def _searched(sources: Iterable[Source], reading: Reading | None) -> Iterator[So
         return
     for source in sources:
         yield source._replace(find_secrets=finder(reading, source.kind, source.path, source.root))
+
+
+def _limited(sources: Iterable[Source], gate: Gate) -> Iterator[Source]:
+    """The same files; of an ignored project only what was read before it was ignored."""
+    sql = "SELECT id, \"offset\" FROM source_files WHERE path = ? AND machine = ''"
+    for source in sources:
+        end = None
+        if source.kind == TRANSCRIPT:
+            row = gate.conn.execute(sql, (store_path(source.path)[0],)).fetchone()
+            file_id, offset = row or (None, 0)
+            if file_id is not None and gate.reads_no_more_of(source.path, file_id):
+                end = offset
+        yield source._replace(end=end)
 
 
 def _waiting(archive: sqlite3.Connection, gate: HistoryGate) -> Iterator[Source]:
