@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from ctxdb.archive import add
 from ctxdb.archive.add import Added, add_files
 from ctxdb.archive.archive_file import archive_path, open_archive, open_archive_to_read
+from ctxdb.archive.compression import compress_frame
 from ctxdb.archive.merge import merge_frames
 from ctxdb.archive.read import ArchiveReader, Generation, generations
 from ctxdb.archive.seal import seal_projects
@@ -191,6 +192,31 @@ def test_case_95_a_damaged_frame_is_named_and_all_others_can_be_read(box: Box) -
         reader.read(file)
     assert reader.read(file, 0, 4) == b"one\n"
     assert box.bytes(other) == [b"other\n"]
+
+
+def test_case_95_a_frame_with_other_bytes_of_that_length_is_named(box: Box) -> None:
+    box.file.write_bytes(b"one\n")
+    box.add()
+    box.conn.execute("UPDATE frames SET data = ?", (compress_frame(b"two\n"),))
+    (file,) = box.generations()
+    reader = ArchiveReader(box.conn)
+    assert [(d.start, d.length) for d in reader.damaged(file)] == [(0, 4)]
+    with pytest.raises(DamagedBytes, match=r"one\.jsonl: bytes 0 to 4 are damaged"):
+        reader.read(file)
+
+
+@pytest.mark.parametrize("start", [0, 4, 8])
+def test_case_95_what_a_missing_frame_had_is_not_left_out_of_a_file(box: Box, start: int) -> None:
+    for text in (b"one\n", b"two\n", b"six\n"):
+        with box.file.open("ab") as file:
+            file.write(text)
+        box.add()
+    box.conn.execute("DELETE FROM frames WHERE start = ?", (start,))
+    (found,) = box.generations()
+    reader = ArchiveReader(box.conn)
+    assert [(d.start, d.length) for d in reader.damaged(found)] == [(start, 4)]
+    with pytest.raises(DamagedBytes, match=f"bytes {start} to {start + 4} are damaged"):
+        reader.read(found)
 
 
 def test_a_missing_frame_is_named(box: Box) -> None:
