@@ -194,6 +194,25 @@ def test_case_95_a_damaged_frame_is_named_and_all_others_can_be_read(box: Box) -
     assert box.bytes(other) == [b"other\n"]
 
 
+def test_case_96_a_file_that_is_rewritten_in_place_and_grows_is_a_generation(box: Box) -> None:
+    box.file.write_bytes(b"one\n")
+    box.add()
+    box.file.write_bytes(b"two\nthree\n")
+    box.add()
+    assert box.bytes() == [b"one\n", b"two\nthree\n"]
+
+
+def test_case_96_a_file_that_is_replaced_by_one_that_differs_in_the_middle(box: Box) -> None:
+    line = b"x" * 99 + b"\n"
+    box.file.write_bytes(line * 40)
+    box.add()
+    other = box.file.with_name("aside")
+    other.write_bytes(line * 20 + line.upper() + line * 20)
+    other.replace(box.file)
+    box.add()
+    assert box.bytes() == [line * 40, line * 20 + line.upper() + line * 20]
+
+
 def test_case_95_a_frame_with_other_bytes_of_that_length_is_named(box: Box) -> None:
     box.file.write_bytes(b"one\n")
     box.add()
