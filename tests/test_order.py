@@ -656,6 +656,22 @@ def test_a_child_of_a_merged_entry_hangs_on_what_the_entry_became() -> None:
         assert {row for row in one.rows("SELECT parent_uuid FROM messages") if row[0]} <= {*stored}
 
 
+def test_an_agent_of_a_fork_hangs_on_what_an_entry_of_the_main_file_became() -> None:
+    world = World()
+    original = world.session()
+    prompt = original.prompt("begin")
+    forked = fork(original, says_so=True, renew=True)
+    helper = forked.agent_file("acompact-1")
+    first = helper.prompt("summarize", parentUuid=forked.parent)
+    for files in ((forked, helper, original), (helper, forked, original)):
+        with lab() as one:
+            grow(one, {}, [(file.path, file.data) for file in files])
+            parents = dict(one.rows("SELECT uuid, parent_uuid FROM messages"))
+            assert parents == {prompt["uuid"]: None, first["uuid"]: prompt["uuid"]}
+            must_equal(at_once(world.contents()), one.content())
+            one.must_verify()
+
+
 def test_sessions_of_one_file_are_related_when_either_grows() -> None:
     must_not_depend_on_order(
         ("new", 0, ["agent_beside"]), ("resume_half", 0, ["side"]), ("resume", 1, ["queued"])

@@ -38,6 +38,15 @@ _COPY_AND_OWNER = (
     " JOIN _copy_lines cl ON cl.copy_id = c.id JOIN _message_lines ml ON ml.message_id = m.id"
 )
 
+_PLACES = "SELECT session_id, source_file_id FROM message_copies WHERE message_id = ?"
+_FILES = "SELECT s.source_file_id FROM j CROSS JOIN _session_files s ON s.session_id = j.value"
+_CHILDREN = (
+    "SELECT m.id, m.parent_uuid, m.session_id FROM j CROSS JOIN messages m"
+    " ON m.source_file_id = j.value WHERE m.parent_uuid IN (SELECT value FROM json_each(?))"
+)
+
+Places = frozenset[tuple[str | None, int | None]]  # sessions and files
+
 
 def line_of(place: Place) -> CountedLine:
     """What the line of a place is counted by: a wrapped entry is on a progress line."""
@@ -133,35 +142,33 @@ class Copies:
             self.renamed.append((old.uuid, old.session_id, message_id))
 
     def rename_parents(self) -> None:
-        """Let children name the owners of their parents; they are in the files with the parents."""
-        by_file: dict[int, dict[str, tuple[str | None, str | None]]] = {}
+        """Let children name the owners of their parents.
+
+        They are in files with a place of the parent, or in others of the same sessions: the first
+        line of an agent's file may hang on one in the main file.
+        """
+        by_places: dict[Places, dict[str, tuple[str | None, str | None]]] = {}
         for old, session_id, renamed in self.renamed:
             message_id = self._kept(renamed)
             owner = self._owner(message_id)
             if owner is None or owner.uuid == old:
                 continue
-            files = {owner.source_file_id}
-            files.update(
-                first_column(
-                    self.conn.execute(
-                        "SELECT source_file_id FROM message_copies WHERE message_id = ?",
-                        (message_id,),
-                    )
-                )
-            )
-            for file_id in files:
-                by_file.setdefault(file_id, {})[old] = (owner.uuid, session_id)
+            at: set[tuple[str | None, int | None]] = {(owner.session_id, owner.source_file_id)}
+            at.add((session_id, None))
+            at.update(self.conn.execute(_PLACES, (message_id,)))
+            renames = by_places.setdefault(frozenset(at), {})
+            renames[old] = (owner.uuid, session_id)
         self.renamed.clear()
-        for file_id, renames in by_file.items():
-            self._rename_in(file_id, renames)
+        for places, renames in by_places.items():
+            self._rename_in(places, renames)
 
-    def _rename_in(self, file_id: int, renames: dict[str, tuple[str | None, str | None]]) -> None:
-        rows = self.conn.execute(
-            "SELECT id, parent_uuid, session_id FROM messages WHERE source_file_id = ?"
-            " AND parent_uuid IN (SELECT value FROM json_each(?))",
-            (file_id, json_list(renames)),
-        ).fetchall()
-        for message_id, parent, session_id in rows:
+    def _rename_in(self, places: Places, renames: dict[str, tuple[str | None, str | None]]) -> None:
+        sessions = {session_id for session_id, _ in places if session_id is not None}
+        files = {file_id for _, file_id in places if file_id is not None}
+        files.update(first_column(look_up(self.conn, sessions, _FILES)))
+        for message_id, parent, session_id in list(
+            look_up(self.conn, files, _CHILDREN, (json_list(renames),))
+        ):
             new, of_session = renames[parent]
             if is_uuid(parent) or session_id == of_session:
                 self.touched.changed.add(session_id)
