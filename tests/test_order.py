@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from builder import Json, World, dumps, fork, text, tool_use
+from builder import Json, Transcript, World, dumps, fork, text, tool_use
 from ctxdb.files import tail
 from ctxdb.ingest import first_sync as aside
 from ctxdb.ingest import line_reader, workers
@@ -729,6 +729,66 @@ def test_skipped_lines_that_lead_back_to_themselves_lead_nowhere_until_a_message
     skipped = [said("progress", "x", "y"), said("progress", "y", "x")]
     must_hang_on({"c": None}, *skipped, said("user", "c", "x"))
     must_hang_on({"c": "y", "y": None}, *skipped, said("user", "c", "x"), said("user", "y", None))
+
+
+def must_have_calls(expected: set[tuple[str, str | None, str | None]], t: Transcript) -> None:
+    """The calls with the lines of call and result, whatever the order in which lines are read."""
+    lines = t.data.splitlines(keepends=True)
+    orders = list(permutations(lines))
+    for order in orders if IN_FULL else orders[:: max(1, len(orders) // 6)]:
+        for steps in ([(t.path, b"".join(order))], [(t.path, line) for line in order]):
+            with lab() as one:
+                grow(one, {}, steps)
+                found = one.rows(
+                    "SELECT tool_use_id, c.uuid, r.uuid FROM tool_uses t"
+                    " LEFT JOIN messages c ON c.id = t.message_id"
+                    " LEFT JOIN messages r ON r.id = t.result_message_id"
+                )
+                assert sorted(found) == sorted(expected), order
+                one.must_verify()
+
+
+@pytest.mark.parametrize("prefix", ["toolu_", "call_"])
+def test_of_two_lines_with_one_uuid_only_the_owner_has_its_call(prefix: str) -> None:
+    world = World()
+    t = world.session()
+    ids = [f"{prefix}{n}" for n in (1, 2)]
+    first, second = (t.reply(tool_use(world, "Bash", {"command": i}, i))[0] for i in ids)
+    second["uuid"] = first["uuid"]
+    results = [t.result(i)["uuid"] for i in ids]
+    expected = {(ids[0], first["uuid"], results[0]), (ids[1], None, results[1])}
+    must_have_calls(expected, t)
+
+
+def test_of_two_lines_with_one_uuid_only_the_owner_has_its_result() -> None:
+    world = World()
+    t = world.session()
+    ids = ["toolu_1", "toolu_2"]
+    (call,) = t.reply(tool_use(world, "Bash", {"command": "x"}, ids[1]))
+    first, second = (t.result(i) for i in ids)
+    second["uuid"] = first["uuid"]
+    must_have_calls({(ids[0], None, first["uuid"]), (ids[1], call["uuid"], None)}, t)
+
+
+def test_a_call_that_its_entry_loses_is_of_the_other_entry_that_has_it() -> None:
+    world = World()
+    t = world.session()
+    calls = [tool_use(world, "Bash", {"command": "x"}) for _ in range(2)]
+    first, second = (t.reply(call)[0] for call in calls)
+    second["uuid"] = first["uuid"]
+    (third,) = t.reply(calls[1])
+    expected = {(calls[0]["id"], first["uuid"], None), (calls[1]["id"], third["uuid"], None)}
+    must_have_calls(expected, t)
+
+
+def test_merged_entries_with_other_calls_have_those_of_the_owner() -> None:
+    world = World()
+    t = world.session()
+    calls = [tool_use(world, "Bash", {"command": "x"}) for _ in range(2)]
+    first, second, third = (t.reply(call)[0] for call in (*calls, calls[0]))
+    third["uuid"] = second["uuid"]
+    third["forkedFrom"] = {"sessionId": t.session, "messageUuid": first["uuid"]}
+    must_have_calls({(calls[0]["id"], first["uuid"], None)}, t)
 
 
 def test_a_sidechain_is_named_by_its_root_even_if_the_root_comes_last() -> None:

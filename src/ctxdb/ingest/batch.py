@@ -20,6 +20,7 @@ from ctxdb.settle.beside import refresh_beside
 from ctxdb.settle.caveats import settle_caveats
 from ctxdb.settle.copies import Copies
 from ctxdb.settle.events import StoredEvents
+from ctxdb.settle.left_calls import drop_left
 from ctxdb.settle.line_counts import count_chunks, count_one
 from ctxdb.settle.messages import StoredMessages
 from ctxdb.settle.parents import Parents
@@ -298,6 +299,7 @@ class Batch:
         conn, touched, stored = self.conn, self.touched, self.messages
         filled = [message for message in stored.filled if message.id not in self.copies.merged]
         self.copies.rename_parents()
+        drop_left(conn, stored.calls, self.copies.mixed, self.read_again, touched)
         hung = self.parents.write(filled, stored.replaced, found, came)
         touched.changed.update(first_column(look_up(conn, hung, _OF_MESSAGES)))
         name_again(conn, filled, hung, self.read_again, self.replace)

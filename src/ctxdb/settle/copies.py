@@ -90,6 +90,7 @@ class Copies:
         self.recount: set[tuple[str, int]] = set()
         self.contested: set[int] = set()
         self.merged: dict[int, int] = {}  # rows that were merged with others, and with which
+        self.mixed: set[int] = set()  # rows that may have calls which their owner's line has not
         self.renamed: list[tuple[str, str | None, int]] = []  # uuid, session, message
         self.at_hand: dict[tuple[int, int], Message] = {}  # lines of this batch, by place
         self.ranks = OwnerRanks(conn)
@@ -212,6 +213,8 @@ class Copies:
         for place in (message, owner):
             if place.session_id is not None:
                 self.recount.add((place.session_id, place.source_file_id))
+        if message.block_keys != owner.block_keys:
+            self.mixed.add(owner.id)
         self.replace(message)
         self._rename(owner, owner.id)
 
@@ -319,6 +322,9 @@ class Copies:
             self.conn.execute(f"DELETE FROM {table} WHERE message_id = ?", (drop,))
         self.conn.execute("DELETE FROM messages WHERE id = ?", (drop,))
         self.merged[drop] = keep
+        if drop in self.mixed or owner.block_keys != kept.block_keys:
+            self.mixed.add(keep)
+        self.mixed.discard(drop)
         self._rename(owner, keep)
         self.touched.turns_of_files.add(owner.source_file_id)
         self._share(owner.session_id, kept.session_id)

@@ -80,7 +80,7 @@ def _fill(calls: StoredCalls, message: Message, tool_use_id: str, half: str) -> 
     having = (message.calls if half == "call" else message.results) or []
     for one in having:
         if one.tool_use_id == tool_use_id:
-            tool = next(iter(calls.by_id[tool_use_id]))
+            tool = next(iter(calls.by_id[tool_use_id]), None) or calls.new_row(tool_use_id)
             if half == "call":
                 place_call(one, message)
                 calls.fill_call(tool, one)
