@@ -220,6 +220,23 @@ def test_what_grows_in_an_ignored_project_is_not_behind(
     assert read_status(elsewhere).bytes_behind == 0
 
 
+def test_files_beside_the_transcripts_of_an_ignored_project_are_read_no_more(
+    private: Home, project: Path
+) -> None:
+    read(private)
+    (project / ".ctxdb-ignore").touch()
+    todos = [{"id": "1", "content": "do Wombat", "status": "pending"}]
+    name = f"{PRIVATE}-agent-{PRIVATE}.json"
+    write(private.claude / "todos" / name, json.dumps(todos).encode())
+    (plan,) = (path for path in (private.claude / "plans").iterdir() if WORD.lower() in path.name)
+    write(plan, b"# Plan Wombat\n")
+    read(private)
+    assert found_in(private.db.parent, "Wombat") == []
+    (project / ".ctxdb-ignore").unlink()
+    read(private)
+    assert found_in(private.db.parent, "Wombat") != []
+
+
 @pytest.mark.parametrize("is_masked", [False, True])
 def test_what_grows_in_an_ignored_project_is_not_archived(
     private: Home, project: Path, home: Path, is_masked: bool

@@ -31,10 +31,12 @@ from ctxdb.claude.side_contents import (
 from ctxdb.errors import is_of_the_machine
 from ctxdb.files.identity import pread
 from ctxdb.files.walk import Scan, covers, numbers_of, pack, scan, text_of
+from ctxdb.ingest.gate import Folders, patterns_of
 from ctxdb.ingest.history_file import read_history
 from ctxdb.ingest.masked_line import Reading
 from ctxdb.ingest.saved_output_files import read_outputs
 from ctxdb.privacy.json_bytes import mask_json
+from ctxdb.rules.ignoring import Ignore
 from ctxdb.settle.history import begin_matching, match_texts
 from ctxdb.settle.plans import refresh_plans
 from ctxdb.settle.saved_outputs import waiting_outputs
@@ -57,6 +59,10 @@ if TYPE_CHECKING:
     from ctxdb.privacy.masking import Masker
     from ctxdb.side_rows import SideFile
 
+_BEGAN_IN = (
+    "SELECT cwd FROM sessions WHERE id = ?1 AND cwd IS NOT NULL"
+    " UNION SELECT cwd FROM sessions WHERE slug = ?2 AND cwd IS NOT NULL"
+)
 MAX_FILE_BYTES = 4 << 20  # of to-dos or a plan; real ones have a few kB
 
 
@@ -125,12 +131,15 @@ class _Found:
     def _leave_out(self, conn: sqlite3.Connection) -> None:
         """Leave out what belongs to forgotten sessions and ignored projects."""
         tombstones = Tombstones(conn)
-        if not tombstones.are_any:
-            return
+        folders = Folders(Ignore(patterns_of(conn)), tombstones)
 
         def is_kept_out(role: SideRole) -> bool:
             kept_out = tombstones.keeps_out
-            return kept_out(SESSION, role.session_id) or kept_out(SLUG, role.slug)
+            if kept_out(SESSION, role.session_id) or kept_out(SLUG, role.slug):
+                return True
+            # It may have been ignored after the session was stored.
+            began_in = conn.execute(_BEGAN_IN, (role.session_id, role.slug)).fetchall()
+            return any(folders.are_ignored(cwd) for (cwd,) in began_in)
 
         self.read = [(path, role) for path, role in self.read if not is_kept_out(role)]
         self.bad = [one for one in self.bad if not is_kept_out(one.role)]
