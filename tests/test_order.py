@@ -135,6 +135,18 @@ def test_how_much_growth_falls_into_syncs_does_not_matter(
     check_splits(recipe, data)
 
 
+def test_a_queued_turn_that_a_fork_gives_back_has_an_end() -> None:
+    files = build(
+        [
+            ("copy", 0, ["advised"]),
+            ("fork", 0, ["queued"]),
+            ("fork", 1, []),
+            ("copy", 1, ["advised"]),
+        ]
+    ).contents()
+    must_come_out_equal(files, [(name, files[name]) for name in transcripts(files)])
+
+
 def test_an_agent_goes_whose_messages_turn_out_to_be_copies() -> None:
     files = build([("copy", 0, ["side"]), ("elsewhere", 0, []), ("fork_twice", 0, [])]).contents()
     second_fork, fork, first = transcripts(files)

@@ -157,7 +157,7 @@ def _find_starts(conn: sqlite3.Connection, file_id: int, touched: Touched) -> No
         "   IS NOT (turns.source_file_id, turns.byte_start, turns.session_id, turns.started_at)",
         (file_id,),
     )
-    _find_queued(conn, file_id)
+    touched.turns |= _find_queued(conn, file_id)
     sessions = [
         s
         for (s,) in conn.execute(
@@ -248,8 +248,8 @@ def replace_turn(conn: sqlite3.Connection, message: Message) -> None:
         conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
 
 
-def _find_queued(conn: sqlite3.Connection, file_id: int) -> None:
-    """The turns of queued prompts in a file."""
+def _find_queued(conn: sqlite3.Connection, file_id: int) -> set[int]:
+    """Find the turns of queued prompts in a file; returns those that were not there before."""
     wanted: dict[tuple[str, int | None], Turn] = {}
     present: set[tuple[str, int | None]] = set()
     for line, start in _follow(conn, file_id, _END, PromptQueue()):
@@ -284,7 +284,8 @@ def _find_queued(conn: sqlite3.Connection, file_id: int) -> None:
         elif (source, row_id) in present:
             conn.execute("DELETE FROM turns WHERE id = ?", (turn_id,))
         # A queue operation that is no longer in its file keeps its turn: nothing is lost.
-    conn.executemany(insert_sql(Turn), map(values_of(Turn), wanted.values()))
+    begun = [conn.execute(insert_sql(Turn), values_of(Turn)(turn)) for turn in wanted.values()]
+    return {cursor.lastrowid for cursor in begun if cursor.lastrowid is not None}
 
 
 def forked_queues(conn: sqlite3.Connection, sessions: list[str]) -> set[int]:
