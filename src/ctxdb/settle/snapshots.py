@@ -121,10 +121,11 @@ def give_turns(
     found = dict(look_up(conn, came, _OF_MESSAGES))
     found.update(look_up(conn, sessions | moved, _OF_SESSIONS))
     found.update(look_up(conn, moved, _OF_MOVED))
-    conn.executemany(
-        f"UPDATE files_touched SET turn_id = {_TURN} WHERE id = ? AND turn_id IS NOT {_TURN}",
-        [(row_id,) for row_id in sorted(found)],
-    )
+    if found:
+        conn.executemany(
+            f"UPDATE files_touched SET turn_id = {_TURN} WHERE id = ? AND turn_id IS NOT {_TURN}",
+            [(row_id,) for row_id in sorted(found)],
+        )
     return set(found.values())
 
 

@@ -19,9 +19,14 @@ def json_list(values: Iterable[Any]) -> str:
 def look_up(
     conn: sqlite3.Connection, names: Iterable[Any], sql: str, values: tuple[Any, ...] = ()
 ) -> Iterator[Any]:
-    """Run a query over the table `j (key, value)` of some names. `values` fill the query's ?."""
-    given = "WITH j AS (SELECT key, value FROM json_each(?)) "
-    yield from conn.execute(given + sql, (json_list(names), *values))
+    """Run a query over the table `j (key, value)` of some names. `values` fill the query's ?.
+
+    Without names nothing is found: each row that a query gives is of one of them.
+    """
+    given = json_list(names)
+    if given != "[]":
+        with_names = "WITH j AS (SELECT key, value FROM json_each(?)) "
+        yield from conn.execute(with_names + sql, (given, *values))
 
 
 def first_column(rows: Iterable[tuple[Any]]) -> list[Any]:
