@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ctxdb import columns, rows, side_rows
+from ctxdb.store.insert import insert
 from demo_db import demo_folder
 
 KINDS = [
@@ -87,3 +88,28 @@ def test_bookkeeping_is_deleted_with_its_row(
     assert any(wanted in sql and "AFTER DELETE" in sql for (sql,) in triggers), (
         f"add a trigger to migrations/ (a new step): {wanted}"
     )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_column_that_can_be_null_has_no_default(
+    conn: sqlite3.Connection, kind: type[columns.Row]
+) -> None:
+    """Inserting leaves out columns that are None in all rows: they must come out as NULL."""
+    for table in filter(None, (kind.table, kind.beside)):
+        found = conn.execute(f'PRAGMA table_info("{table}")').fetchall()
+        assert [
+            name for _, name, _, not_null, default, _ in found if default and not not_null
+        ] == []
+
+
+@pytest.mark.parametrize("number", [1, 7, 8, 9, 50, 57])
+def test_rows_are_inserted_alike_however_many_come_at_once(number: int) -> None:
+    with closing(sqlite3.connect(":memory:")) as empty:
+        empty.execute("CREATE TABLE plans (" + ", ".join(columns.columns(side_rows.Plan)) + ")")
+        made = [side_rows.Plan(id=n, path="x" if n % 3 else None) for n in range(number)]
+        assert insert(empty, side_rows.Plan, made) == number
+        names = ", ".join(columns.columns(side_rows.Plan))
+        values = columns.values_of(side_rows.Plan)
+        assert empty.execute(f"SELECT {names} FROM plans ORDER BY id").fetchall() == [
+            values(one) for one in made
+        ]
